@@ -41,6 +41,8 @@ LAYERS: dict[str, tuple[Shape, Shape, Shape, Shape, Shape, int]] = {
     "grouped": ((2, 6, 9, 13), (9, 2, 3, 2), (2, 3), (1, 1), (2, 1), 3),
     "sparse": ((2, 4, 19, 23), (5, 4, 3, 3), (1, 2), (3, 4), (4, 3), 1),
     "skipping": ((2, 3, 11, 12), (4, 3, 2, 2), (3, 4), (0, 1), (1, 1), 1),
+    "skipping a long way": ((2, 2, 13, 150), (4, 2, 5, 6), (4, 3), (2, 1), (1, 1), 1),
+    "patches": ((2, 3, 12, 140), (5, 3, 4, 4), (4, 4), (0, 0), (1, 1), 1),
     "overhanging": ((2, 2, 4, 3), (3, 2, 2, 3), (1, 1), (4, 5), (1, 1), 1),
     "tall": ((1, 2, 70, 21), (3, 2, 7, 7), (2, 2), (3, 3), (1, 1), 1),
     "long": ((2, 3, 100), (5, 3, 9), (1,), (4,), (1,), 1),
@@ -96,11 +98,11 @@ def test_layers_on_a_narrow_machine(layer: Any) -> None:
 
 
 MANY_CHANNELS: dict[str, tuple[Shape, Shape, Shape, Shape, Shape, int]] = {
-    "same": ((3, 32, 7, 9), (64, 32, 3, 3), (1, 1), (2, 2), (2, 2), 1),
+    "same": ((3, 32, 7, 9), (64, 32, 3, 8), (1, 1), (2, 7), (2, 2), 1),
     "halving": ((2, 16, 10, 8), (96, 16, 3, 3), (2, 2), (1, 1), (1, 1), 1),
     "transposed": ((9, 48, 4, 4), (40, 48, 4, 4), (2, 2), (1, 1), (1, 1), 1),
     "pointwise": ((4, 48, 5, 6), (70, 48, 1, 1), (1, 1), (0, 0), (1, 1), 1),
-    "not all lanes": ((2, 15, 6, 5), (64, 15, 3, 4), (1, 1), (2, 2), (1, 1), 1),
+    "not all lanes": ((2, 15, 6, 5), (64, 15, 3, 8), (1, 1), (2, 4), (1, 1), 1),
     "in part a second register": ((2, 30, 6, 5), (64, 30, 3, 2), (1, 1), (0, 0), (1, 1), 1),
     "few places": ((1, 16, 2, 2), (64, 16, 2, 2), (1, 1), (0, 0), (1, 1), 1),
     "grouped": ((3, 64, 6, 7), (128, 32, 3, 2), (1, 2), (1, 1), (2, 1), 2),
@@ -148,7 +150,7 @@ def test_any_geometry(data: Any) -> None:
 def test_few_images_are_split_by_channels_and_large_ones_by_rows() -> None:
     settings: Any = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     apart: Any = {**settings, "dilation": (1, 2)}
-    one = check(convolution, normal((1, 32, 32, 32), np.float32, 0), normal((64, 32, 3, 5), np.float32, 1), **apart)
+    one = check(convolution, normal((1, 32, 32, 32), np.float32, 0), normal((64, 32, 3, 8), np.float32, 1), **apart)
     assert isinstance(one.plan, ConvolutionPlan)
     assert one.plan.chunks > 1
     large = check(convolution, normal((1, 8, 150, 150), np.float32, 0), normal((4, 8, 3, 3), np.float32, 1), **settings)

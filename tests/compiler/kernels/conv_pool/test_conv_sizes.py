@@ -44,6 +44,7 @@ CASES: dict[str, tuple[Any, tuple[int, ...], Any]] = {
     "tiles": (lambda x, w: F.conv2d(x, w, stride=2), (4, 3, 2, 2), IMAGES),
     "large": (lambda x, w: F.conv2d(x, w, stride=2, padding=3), (4, 3, 7, 7), IMAGES),
     "dilated": (lambda x, w: F.conv2d(x, w, dilation=2, padding=2), (4, 3, 3, 3), IMAGES),
+    "patches": (lambda x, w: F.conv2d(x, w, stride=(3, 4), padding=(1, 3)), (4, 3, 4, 5), IMAGES),
     "uneven": (lambda x, w: F.conv2d(x, w, stride=3, dilation=(1, 2), padding=(2, 4)), (4, 3, 3, 5), IMAGES),
     "depthwise": (lambda x, w: F.conv2d(x, w, padding=1, groups=3), (3, 1, 3, 3), IMAGES),
     "transposed": (lambda x, w: F.conv_transpose2d(x, w, stride=2), (3, 4, 2, 2), IMAGES),

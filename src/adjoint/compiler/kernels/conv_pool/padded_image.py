@@ -29,6 +29,7 @@ from adjoint.compiler.kernels.index_arithmetic import (
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BOOL, I64, PTR, Reg, Type
 
+MAX_SHUFFLED_STEP = 4  # between elements, up to which those of a register are chosen from others
 MAX_UNROLLED_REGISTERS = 3  # registers of a row that are written alike, up to which they are written out
 
 
@@ -255,16 +256,24 @@ def load_places(
     pointer = b.emit(f"getelementptr {type.scalar.text}, ptr {line.name}, i64 {index.name}", PTR)
     if step == 1:
         return b.load(pointer, type, find_lanes_inside(b, place, lanes, inside))
-    if step > 2 or lanes == 2:
+    if step > MAX_SHUFFLED_STEP or lanes == 2:
         places = b.mul(b.iota(lanes), step)
         return b.gather(pointer, places, type.scalar, find_lanes_inside(b, place, lanes, inside))
-    halves = []
-    for start in (0, lanes):
-        mask = find_lanes_inside(b, place, lanes, inside, 2, start)
-        halves.append(b.load(b.gep(pointer, start, type), type, mask))
-    chosen = ", ".join(f"i32 {2 * lane}" for lane in range(lanes))
-    first, second = (f"{type.text} {half.name}" for half in halves)
-    return b.emit(f"shufflevector {first}, {second}, <{lanes} x i32> <{chosen}>", type)
+    # Whole registers are read, and the lanes that places see are put beside those of the registers before.
+    taken = None
+    for start in range(0, step * lanes, lanes):
+        mask = find_lanes_inside(b, place, lanes, inside, step, start)
+        value = b.load(b.gep(pointer, start, type), type, mask)
+        if taken is None:
+            taken = value
+            continue
+        wanted = [step * lane for lane in range(lanes)]
+        known = wanted if start == lanes else range(lanes)
+        taken = b.shuffle(
+            taken, value, [i if at < start else at % lanes + lanes for i, at in zip(known, wanted, strict=True)]
+        )
+    assert taken is not None
+    return taken
 
 
 def find_lanes_inside(
@@ -272,8 +281,8 @@ def find_lanes_inside(
 ) -> Reg | None:
     """Lanes whose place is inside, from `place` on; no mask for all.
 
-    With `every` 2 these are the elements that places see, from number `start` on. What lies between two of them may be
-    beyond the image, unless both are seen.
+    With `every` of 2 and more these are the elements that places see, from number `start` on. What lies between two of
+    them may be beyond the image, unless both are seen.
     """
     if inside is None:
         inside, place = (0, lanes), 0

@@ -42,6 +42,7 @@ LAYERS: dict[str, tuple[Shape, Shape, tuple[int, int]]] = {
 layers = pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
 WINDOWS: dict[str, tuple[Shape, Shape, tuple[int, ...]]] = {
     "5 by 5": ((5, 32, 9, 9), (48, 32, 5, 5), (2, 2)),
+    "5 by 5, one image at a time": ((3, 32, 14, 15), (64, 32, 5, 5), (2, 2)),
     "7 by 7, not all lanes": ((3, 33, 8, 7), (40, 33, 7, 7), (3, 3)),
     "4 by 4": ((2, 32, 9, 9), (32, 32, 4, 4), (1, 2)),
     "6 by 3": ((2, 32, 9, 9), (32, 32, 6, 3), (0, 2)),
@@ -120,10 +121,7 @@ def test_layers_on_a_narrow_machine(layer: Any) -> None:
 @pytest.mark.parametrize("flat", [True, False], ids=["flat", "apart"])
 @pytest.mark.parametrize("target", [None, NARROW], ids=["this machine", "narrow"])
 def test_windows_of_other_sizes(layer: Any, flat: bool, target: Target | None) -> None:
-    x, weight, g, settings = draw(layer)
-    forward = check(convolution, x, weight, target=target, flat=flat, **settings)
-    back = check(convolution_input, g, weight, shape=x.shape, target=target, flat=flat, **settings)
-    assert [type(made.plan) for made in (forward, back)] == [WinogradPlan] * 2
+    check_directions(*draw(layer), target, flat)
 
 
 @pytest.mark.usefixtures("_always")
@@ -197,6 +195,8 @@ def test_squares_are_taken_where_they_take_less_time() -> None:
     assert isinstance(plan_of(convolution, (8, 32, 14, 14), (32, 32, 3, 3), **same), WinogradPlan)
     wide = {**same, "padding": (2, 2)}
     assert isinstance(plan_of(convolution, (8, 32, 14, 14), (32, 32, 5, 5), **wide), WinogradPlan)
+    both = (8, 32, 14, 14), (8, 32, 14, 14)
+    assert isinstance(plan_of(convolution_weight, *both, shape=(32, 32, 5, 5), **wide), WinogradWeightPlan)
     apart = {**wide, "dilation": (2, 2)}
     assert isinstance(plan_of(convolution, (8, 32, 14, 14), (32, 32, 3, 3), **apart), WinogradPlan)
     others = (

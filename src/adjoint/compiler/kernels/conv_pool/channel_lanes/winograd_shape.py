@@ -179,8 +179,8 @@ class WinogradShape(NamedTuple):
     def is_weight_slower(self, item: int) -> bool:
         """The same of the gradient of a weight, of however many images."""
         registers = -(-self.places[0] * self.places[1] // self.lanes)
-        direct = registers * TAPS * TAPS * self.channels * self.outward / 2 / DIRECT_SHARE
-        folded = FOLD_CYCLES * self.channels * self.vectors / USUAL_IMAGES
+        direct = registers * self.taps * self.channels * self.outward / 2 / DIRECT_SHARE
+        folded = FOLD_CYCLES * self.channels * self.vectors * self.products / PRODUCTS / USUAL_IMAGES
         return (
             self.is_too_large(item) or self.chunks * (self.bands * self.band_cycles + folded) > MAX_WEIGHT_TIME * direct
         )

@@ -95,9 +95,13 @@ def transform_weight_gradient(b: Builder, m: Line) -> list[Reg]:
     return [b.add(m[0], even), b.mul(b.sub(m[1], m[2]), 0.5), b.add(even, m[3])]
 
 
-def transform_square(b: Builder, transform: Transform, values: Sequence[Reg]) -> list[Reg]:
-    """The same transform of the columns of a square, and then of its rows, in row-major order: T x Tᵀ."""
-    return transform_rectangle(b, (transform, transform), values, round(len(values) ** 0.5))
+# Of segments by the number of their points: the transposes of WEIGHT_TRANSFORMS.
+WEIGHT_GRADIENT_TRANSFORMS: dict[int, Transform] = {
+    4: transform_weight_gradient,
+    3: lambda b, m: [b.add(m[0], m[1]), b.add(m[1], m[2])],
+    2: lambda b, m: [b.add(m[0], m[1])],
+    1: keep,
+}
 
 
 def transform_rectangle(

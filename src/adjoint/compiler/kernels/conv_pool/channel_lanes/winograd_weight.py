@@ -2,11 +2,14 @@
 
 A tile owns a chunk of the result's channels. A few images and their gradients at a time are turned and transformed; for
 each of the 16 products, the rows of some of the image's channels are multiplied with those of the gradient, and added
-to the sums over all squares and images. These are transformed to the gradients of weights at the end, turned back, and
-finished channel by channel: or added up again, term by term, where one is not finite.
+to the sums over all squares and images. The segments of other windows follow each other, with products of their own.
+The sums are transformed to the gradients of weights at the end, turned back, and finished channel by channel: or added
+up again, term by term, where one is not finite.
 """
 
 from __future__ import annotations
+
+from itertools import islice
 
 from adjoint.compiler.ir.symbolic_size import is_multiple
 from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
@@ -26,18 +29,17 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd import (
     write_transformed_band,
 )
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import (
-    PRODUCTS,
     SQUARE,
-    TAPS,
+    WEIGHT_GRADIENT_TRANSFORMS,
+    keep,
     transform_gradient,
-    transform_square,
-    transform_weight_gradient,
+    transform_rectangle,
 )
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_weight_plan import WinogradWeightPlan
 from adjoint.compiler.kernels.index_arithmetic import Index, as_index, divmod_index, scale_index
 from adjoint.compiler.kernels.kernel import Finish
 from adjoint.compiler.llvm.builder import Builder
-from adjoint.compiler.llvm.types import Reg, Type
+from adjoint.compiler.llvm.types import I64, Reg, Type
 
 
 def write_winograd_weight(
@@ -50,7 +52,7 @@ def write_winograd_weight(
     turn = Turning(b, vector, min(shape.frame.places, plan.gradient_frame.places))
     part, chunk = divmod_index(b, tile, shape.chunks)
     first, inner = b.mul(chunk, shape.width), b.mul(part, shape.channels)
-    clear(b, frame, shape.frame.elements, vector)
+    clear(b, frame, plan.frames * shape.frame.elements, vector)
     clear(b, gradient_frame, plan.gradient_frame.elements, vector)
     size, count = shape.image[0] * shape.image[1], shape.places[0] * shape.places[1]
     inputs = plan.parts * shape.channels * size
@@ -59,15 +61,21 @@ def write_winograd_weight(
         present = count_group(b, group.index, plan.bands, plan.group, is_multiple(plan.bands, plan.group))
         with b.loop(0, present) as band:
             image, row = find_band(b, shape, b.add(group.index, band.index))
-            own = b.gep(images, b.mul(band.index, shape.square_count * shape.frame.pitch), type)
             source = b.gep(x, b.mul(image, inputs), type)
-            frame_band(b, shape, shape.frame, turn, source, row, frame)
-            write_transformed_band(b, shape, shape.frame, 0, frame, own, plan.plane, vector)
+            places = _band_memory(b, plan, band.index, frame, images)
+            frame_band(b, shape, shape.frame, turn, source, row, places[0])
+            if len(shape.segments) == 1:
+                write_transformed_band(b, shape, shape.frame, 0, *places, plan.plane, vector)
             own = b.gep(gradients, b.mul(band.index, shape.square_count * shape.width), type)
             source = b.gep(g, b.mul(image, shape.outward * count), type)
             _write_gradients(b, plan, turn, source, row, first, gradient_frame, own)
         squares = scale_index(b, present, shape.square_count)
-        _add_products(b, plan, images, gradients, sums, squares, b.eq(group.index, 0), vector)
+        for number in range(len(shape.segments)):
+            if len(shape.segments) > 1:
+                with b.loop(0, present) as band:
+                    places = _band_memory(b, plan, band.index, frame, images)
+                    write_transformed_band(b, shape, shape.frame, number, *places, plan.plane, vector)
+            _add_products(b, plan, number, images, gradients, sums, squares, b.eq(group.index, 0), vector)
     is_bad = b.hor(b.isnan(_write_weights(b, plan, sums, weights, vector)))
     channels = b.minimum(b.sub(shape.outward, first), shape.width)
     with b.loop(0, channels, shape.lanes) as channel:
@@ -79,10 +87,18 @@ def write_winograd_weight(
                 theirs = b.gep(g, b.mul(outer, count), type)
                 write_exact_weight(b, shape, x, theirs, plan.images, inputs, line, vector)
             if plan.apart:
-                finish_lines(b, line, (shape.channels, TAPS), TAPS, [outer], inner, finish, vector)
+                lines_of_channel = (shape.channels, shape.window[0])[: plan.apart]
+                finish_lines(b, line, lines_of_channel, shape.window[1], [outer], inner, finish, vector)
             else:
-                length = shape.channels * TAPS * TAPS
-                finish_lines(b, line, (), length, [outer], b.mul(inner, TAPS * TAPS), finish, vector)
+                length = shape.channels * shape.taps
+                finish_lines(b, line, (), length, [outer], b.mul(inner, shape.taps), finish, vector)
+
+
+def _band_memory(b: Builder, plan: WinogradWeightPlan, band: Reg, frame: Reg, images: Reg) -> tuple[Reg, Reg]:
+    """The addresses of the frame of a group's band, and of the first of its transformed squares."""
+    framed, type = plan.shape.frame, plan.type
+    own = b.gep(frame, b.mul(band, framed.elements), type) if plan.frames > 1 else frame
+    return own, b.gep(images, b.mul(band, plan.shape.square_count * framed.pitch), type)
 
 
 def _write_gradients(
@@ -101,21 +117,24 @@ def _write_gradients(
         framed.write_band(b, turn, source, frame, top, channels)
     else:
         framed.write(b, turn, source, frame, channels)
+    transforms = tuple(transform_gradient if n == SQUARE else keep for n in shape.step)
     down, across = shape.squares
     with b.loop(0, down) as row, b.loop(0, across) as column, b.loop(0, shape.width, shape.lanes) as channel:
         at = find_square(b, shape, framed, row.index, column.index)
         source = b.gep(frame, b.add(at, channel.index), vector)
-        places = [(r * shape.dilation[0], c * shape.dilation[1]) for r in range(SQUARE) for c in range(SQUARE)]
+        rows, columns = (range(0, each * gap, gap) for each, gap in zip(shape.step, shape.dilation, strict=True))
+        places = [(r, c) for r in rows for c in columns]
         given = [b.load(b.gep(source, framed.offset(*place), vector), vector) for place in places]
         square = b.add(b.mul(row.index, across), column.index)
         to = b.gep(gradients, b.add(b.mul(square, shape.width), channel.index), vector)
-        for i, value in enumerate(transform_square(b, transform_gradient, given)):
+        for i, value in enumerate(transform_rectangle(b, (transforms[0], transforms[1]), given, len(columns))):
             b.store(value, b.gep(to, i * plan.gradient_plane, vector))
 
 
 def _add_products(
     b: Builder,
     plan: WinogradWeightPlan,
+    number: int,
     images: Reg,
     gradients: Reg,
     sums: Reg,
@@ -123,12 +142,16 @@ def _add_products(
     is_first: Reg,
     vector: Type,
 ) -> None:
-    """The products of some images and their gradients, added to the sums over all squares."""
+    """The products of a segment of some images and their gradients, added to the sums over all squares."""
     shape, type, rows, lanes = plan.shape, plan.type, plan.rows, plan.shape.lanes
-    with b.loop(0, PRODUCTS) as product:
+    counts = [len(down.points) * len(across.points) for down, across in shape.segments]
+    down, across = shape.segments[number]
+    width = len(shape.segments[0][1].points)
+    planes = b.table([(r * width + c) * plan.gradient_plane for r in down.points for c in across.points], I64)
+    with b.loop(0, counts[number]) as product:
         left = b.gep(images, b.mul(product.index, plan.plane), type)
-        right = b.gep(gradients, b.mul(product.index, plan.gradient_plane), type)
-        to = b.gep(sums, b.mul(product.index, plan.sums), type)
+        right = b.gep(gradients, b.load(b.gep(planes, product.index, I64), I64), type)
+        to = b.gep(sums, b.mul(b.add(product.index, sum(counts[:number])), plan.sums), type)
         with (
             b.loop(0, shape.width, plan.vectors * lanes) as outer,
             b.loop(0, round_up(shape.channels, rows), rows) as channel,
@@ -151,14 +174,20 @@ def _write_weights(b: Builder, plan: WinogradWeightPlan, sums: Reg, weights: Reg
     zero = b.constant(0.0, vector)
     with b.loop(0, shape.channels, carried=[zero]) as channel:
         own = b.gep(sums, b.mul(channel.index, shape.width), type)
-        to = b.gep(weights, b.mul(channel.index, TAPS * TAPS * shape.width), type)
+        to = b.gep(weights, b.mul(channel.index, shape.taps * shape.width), type)
         with b.loop(0, shape.width, shape.lanes, carried=channel.carried) as outer:
             at, place = b.gep(own, outer.index, type), b.gep(to, outer.index, type)
-            found = [b.load(b.gep(at, i * plan.sums, type), vector) for i in range(PRODUCTS)]
+            found = iter([b.load(b.gep(at, i * plan.sums, type), vector) for i in range(shape.products)])
             (is_bad,) = outer.carried
-            for i, value in enumerate(transform_square(b, transform_weight_gradient, found)):
-                b.store(value, b.gep(place, i * shape.width, type))
-                is_bad = b.fma(value, zero, is_bad)
+            for down, across in shape.segments:
+                points = len(down.points), len(across.points)
+                transforms = WEIGHT_GRADIENT_TRANSFORMS[points[0]], WEIGHT_GRADIENT_TRANSFORMS[points[1]]
+                values = transform_rectangle(b, transforms, list(islice(found, points[0] * points[1])), points[1])
+                for i, value in enumerate(values):
+                    row, column = divmod(i, across.taps)
+                    tap = (down.first + row) * shape.window[1] + across.first + column
+                    b.store(value, b.gep(place, tap * shape.width, type))
+                    is_bad = b.fma(value, zero, is_bad)
             outer.yields(is_bad)
         channel.yields(*outer.results)
     return channel.results[0]
@@ -168,6 +197,6 @@ def _turn_back(b: Builder, plan: WinogradWeightPlan, turn: Turning, weights: Reg
     """The gradients of the weights of as many channels of the result as a register has lanes, channel by channel."""
     shape, type, lanes = plan.shape, plan.type, plan.shape.lanes
     rows, columns = turn.even_table(shape.width), turn.even_table(plan.line)
-    with b.loop(0, shape.channels * TAPS * TAPS, lanes) as place:
+    with b.loop(0, shape.channels * shape.taps, lanes) as place:
         source = b.gep(weights, b.mul(place.index, shape.width), type)
         turn(source, rows, b.gep(lines, place.index, type), columns, lanes)

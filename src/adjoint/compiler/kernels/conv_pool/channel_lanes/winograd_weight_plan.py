@@ -18,7 +18,6 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_shape import (
     find_winograd_shape,
     spread_planes,
 )
-from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import PRODUCTS, SQUARE, TAPS
 from adjoint.compiler.kernels.conv_pool.window_geometry import ConvolutionSettings, Shape
 from adjoint.compiler.llvm.types import Type
 
@@ -46,11 +45,16 @@ class WinogradWeightPlan(NamedTuple):
         return self.images * self.shape.bands
 
     @property
+    def frames(self) -> int:
+        """Frames of bands that segments see one after the other."""
+        return self.group if len(self.shape.segments) > 1 else 1
+
+    @property
     def gradient_frame(self) -> ChannelFrame:
         """The frame of the gradient of a result."""
         shape = self.shape
-        down, across = shape.squares
-        size = (SQUARE * down, SQUARE * across)
+        down, across = (each * n for each, n in zip(shape.step, shape.squares, strict=True))
+        size = down, across
         return ChannelFrame(shape.width, shape.places, size, (0, 0), shape.lanes, shape.outward)
 
     @property
@@ -73,19 +77,19 @@ class WinogradWeightPlan(NamedTuple):
     @property
     def line(self) -> int:
         """Elements of the gradient of a channel's weights that wait to be finished."""
-        return round_up(self.shape.channels * TAPS * TAPS, self.shape.lanes) + self.shape.lanes
+        return round_up(self.shape.channels * self.shape.taps, self.shape.lanes) + self.shape.lanes
 
     @property
     def regions(self) -> tuple[int, ...]:
         """Elements of scratch memory: frames, images, gradients, sums, gradients of weights, and those turned back."""
         shape = self.shape
         return (
-            shape.frame.elements,
+            self.frames * shape.frame.elements,
             self.gradient_frame.elements,
-            PRODUCTS * self.plane,
-            PRODUCTS * self.gradient_plane,
-            PRODUCTS * self.sums,
-            (shape.channels * TAPS * TAPS + shape.lanes) * shape.width,
+            shape.sums * self.plane,
+            shape.sums * self.gradient_plane,
+            shape.products * self.sums,
+            (shape.channels * shape.taps + shape.lanes) * shape.width,
             shape.lanes * self.line,
         )
 
@@ -99,7 +103,7 @@ def plan_winograd_weight(x: Shape, g: Shape, shape: Shape, settings: Convolution
     """The plan of `convolution_weight`."""
     type, target = settings.type, settings.target
     found = find_winograd_shape(x, shape, settings)
-    if found is None or found.window != (TAPS, TAPS) or found.places != tuple(g[2:]):
+    if found is None or found.places[-len(g) + 2 :] != tuple(g[2:]):
         return None
     found = found.in_bands(type.itemsize)
     if found.is_weight_slower(type.itemsize):
@@ -113,7 +117,10 @@ def plan_winograd_weight(x: Shape, g: Shape, shape: Shape, settings: Convolution
         key=lambda block: -(-found.channels // block[0]) / block[1] * count_block_cycles(block[0], block[1], depth),
     )
     # Neither depends on the number of images, nor do the sums of a group then.
-    bytes_of_band = PRODUCTS * found.square_count * (found.frame.pitch + found.width) * type.itemsize
-    group = 1 << max(0, min(MAX_GROUP, MAX_GROUP_BYTES // bytes_of_band).bit_length() - 1)
+    elements = found.sums * found.square_count * (found.frame.pitch + found.width)
+    elements += found.frame.elements if len(found.segments) > 1 else 0
+    group = 1 << max(0, min(MAX_GROUP, MAX_GROUP_BYTES // (elements * type.itemsize)).bit_length() - 1)
     reason = f"by squares, {rows} by {vectors} registers of channels"
-    return WinogradWeightPlan(found, x[0], type, parts, rows, vectors, group, 0 if settings.flat else 2, reason)
+    return WinogradWeightPlan(
+        found, x[0], type, parts, rows, vectors, group, 0 if settings.flat else len(settings.stride), reason
+    )
