@@ -95,9 +95,9 @@ def _hook_id_dependencies(holder: object) -> Iterator[object]:
 
 
 @depends_on(_hook_id_dependencies)
-def hook_ids(holder: object) -> list[int]:
+def hook_ids(holder: object) -> tuple[int, ...]:
     """Return the ids of the hooks that run at the module's calls, whoever added them."""
-    return [key for name in RUN_HOOK_NAMES for key in holder.__dict__.get(name, ())]
+    return tuple([key for name in RUN_HOOK_NAMES for key in holder.__dict__.get(name, ())])
 
 
 class ModuleHandle(RemovableHandle):

@@ -17,10 +17,11 @@ STDLIB_PATH = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")  
 SITE_PACKAGES_NAMES = ("site-packages", "dist-packages")
 TRUSTED_PATHS = (PACKAGE, os.path.join(os.path.dirname(os.path.abspath(np.__file__)), ""))
 IMMUTABLE_TYPE_FLAG = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
-# Modules of this library that are observed as the user's are: they keep numbers of their own, and decide by values; and
-# the step by which the observer is tried.
+# Modules of this library that are observed as the user's are: they keep numbers of their own, and decide by values; or
+# their hooks set an attribute of the module that is called; and the step by which the observer is tried.
 FOLLOWED_MODULES = frozenset((
-    "adjoint.amp.grad_scaler", "adjoint.compiler.runtime.observer_self_test", "adjoint.optim.lbfgs",
+    "adjoint.amp.grad_scaler", "adjoint.compiler.runtime.observer_self_test", "adjoint.nn.utils.pruning_methods",
+    "adjoint.nn.utils.spectral_norm", "adjoint.nn.utils.weight_norm", "adjoint.optim.lbfgs",
     "adjoint.optim.line_search",
 ))  # fmt: skip
 FOLLOWED_FILES = frozenset(os.path.join(PACKAGE, *name.split(".")[1:]) + ".py" for name in FOLLOWED_MODULES)
