@@ -166,3 +166,15 @@ class Both(metaclass=fx.ProxyableClassMeta):
 
     def total(self) -> Any:
         return self.left + self.right
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [(nn.LeakyReLU(0.2), ["input_1"]), (nn.Softmax(1), ["input_1"]), (nn.MSELoss(), ["input_1", "target"]),
+     (nn.TripletMarginLoss(), ["anchor", "positive", "negative"])],
+)  # fmt: skip
+def test_layers_made_from_functions_have_the_operands_for_inputs(module: Any, names: list[str]) -> None:
+    traced = fx.symbolic_trace(module)
+    assert [node.name for node in traced.graph.nodes if node.op == "placeholder"] == names
+    args = [ad.randn(3, 2) for _ in names]
+    assert ad.equal(traced(*args), module(*args))

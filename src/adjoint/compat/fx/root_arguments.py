@@ -16,6 +16,7 @@ from adjoint.compat.fx.qualified_names import PACKAGE, PublicName
 from adjoint.compat.stubs.pytree import tree_flatten, tree_map, tree_unflatten
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
+from adjoint.nn.module.from_function import FunctionModule
 
 VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
@@ -129,6 +130,16 @@ def create_root_arguments(
     generator = PyTreeCodeGen(PyTreeInfo(list(code.co_varnames[:count]), spec, None))
     tracer.graph._codegen = generator
     return _flatten_result(function, generator), leaves
+
+
+def make_named_forward(operands: inspect.Signature) -> Function:
+    """Return the `forward` of a module made from a function, with the function's operands for parameters."""
+    names = ", ".join(operands.parameters)
+    scope: dict[str, Function] = {"call": FunctionModule.forward}
+    exec(compile(f"def forward(self, {names}):\n    return call(self, {names})", __file__, "exec"), scope)
+    made = scope["forward"]
+    made.__defaults__ = tuple([p.default for p in operands.parameters.values() if p.default is not p.empty])
+    return made
 
 
 def _flatten_result(function: Function, generator: PyTreeCodeGen) -> Callable[..., list[Argument]]:

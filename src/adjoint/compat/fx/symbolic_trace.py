@@ -14,12 +14,13 @@ from adjoint.compat.fx.immutable_collections import Argument, iterate_leaves
 from adjoint.compat.fx.node import Node
 from adjoint.compat.fx.proxy import ParameterProxy, Proxy, Scope, TracerBase
 from adjoint.compat.fx.qualified_names import PACKAGE
-from adjoint.compat.fx.root_arguments import PH, annotations_of, create_root_arguments
+from adjoint.compat.fx.root_arguments import PH, annotations_of, create_root_arguments, make_named_forward
 from adjoint.compat.fx.wrapped_functions import Wrapping, wrap
 from adjoint.core.runtime.package_name import display_name
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
 from adjoint.nn.containers.containers import Sequential
+from adjoint.nn.module.from_function import FunctionModule
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
 
@@ -198,6 +199,8 @@ class Tracer(TracerBase):
         if isinstance(root, Module):
             self.root: Module = root
             function = getattr(type(root), self.traced_func_name)
+            if function is FunctionModule.forward and isinstance(root, FunctionModule):
+                function = make_named_forward(root.operands)
             self.root_module_name = root._get_name()
             self.submodule_paths = {module: name for name, module in root.named_modules()}
         else:
