@@ -24,6 +24,7 @@ from types import CellType, CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from adjoint.compiler.trace.frames.attribute_sources import AttributeSource
+from adjoint.compiler.trace.frames.cached_calls import postpone_filling
 from adjoint.compiler.trace.frames.decode import decode
 from adjoint.compiler.trace.frames.impure_calls import FILES_WITH_IMPURE_CODES, IMPURE_CODES, learn_imported_modules
 from adjoint.compiler.trace.frames.observations import Observations, ignore_turn
@@ -171,6 +172,8 @@ class FrameObserver(Observations):
         if isinstance(called, FunctionType) and called.__code__ is code:
             functions = [called]
         else:
+            if (cached := self.cached_functions.get(code)) is not None:
+                postpone_filling(self, cached, frame)
             functions = [*self._find_method(code, variables, frame)]
         cells: dict[str, list[CellType]] = {}
         nest = self._enclosing_frames.get(id(code))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dis
+import functools
 import random
 import sys
 from collections import deque
 from collections.abc import Callable
-from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.ir.graph import OverlapError, TextReadError, UnknownInstructionError
@@ -74,6 +75,7 @@ class Observations:
         self.texts = LateTexts()
         self.end_turn: Callable[[FrameType, int], None] = ignore_turn  # of a frame's loop, and where the next begins
         self.leaving: BaseException | None = None  # what is to end the trace at the next call
+        self.cached_functions: dict[CodeType, functools._lru_cache_wrapper[object]] = {}  # of unknown arguments
         self._arguments: dict[int, object] = {}
         self._refusal: BaseException | None = None
 
