@@ -41,6 +41,14 @@ def test_program_runs_compiled_and_reports(tmp_path: Path) -> None:
     assert eager.stderr == ""
 
 
+def test_a_program_that_goes_through_its_own_names_meets_no_others(tmp_path: Path) -> None:
+    shown = "print(sorted(n for n, f in globals().items() if callable(f)))\n"
+    (tmp_path / "train.py").write_text(PROGRAM + shown, encoding="utf-8")
+    eager, compiled = run("train.py", folder=tmp_path), run("--compile", "train.py", folder=tmp_path)
+    assert (compiled.returncode, compiled.stdout) == (0, eager.stdout), compiled.stderr
+    assert "adjoint: 1 of 1 training region compiled" in compiled.stderr
+
+
 def test_without_llvmlite_it_is_said_once_and_the_program_runs_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['llvmlite'] = None\n", encoding="utf-8")

@@ -320,11 +320,16 @@ def parse_at(text: str, place: ast.stmt) -> list[ast.stmt]:
 
 
 def _insert_functions(tree: ast.Module, functions: list[ast.stmt]) -> None:
-    """Put the regions' functions behind the docstring and the imports from __future__."""
+    """Put the regions' functions behind the docstring and the imports from __future__, without their names.
+
+    The regions hold them: a program that goes through its own names does not meet them.
+    """
     position = 0
     for statement in tree.body:
         is_docstring = position == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if not is_docstring and not (isinstance(statement, ast.ImportFrom) and statement.module == "__future__"):
             break
         position += 1
-    tree.body[position:position] = functions
+    names = dict.fromkeys(function.name for function in functions if isinstance(function, ast.FunctionDef))
+    forget = parse_at(f"del {', '.join(names)}", functions[0]) if names else []
+    tree.body[position:position] = [*functions, *forget]
