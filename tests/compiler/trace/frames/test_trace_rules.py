@@ -1,4 +1,4 @@
-"""Modules whose hooks set their weight before each call, in compiled steps between eager ones."""
+"""Modules of the library that are observed: hooks that set a weight before each call, in steps between eager ones."""
 
 from __future__ import annotations
 
