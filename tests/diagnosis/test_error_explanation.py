@@ -83,6 +83,17 @@ def test_an_uncaught_error_tells_where_its_values_come_from_without_a_remedy(tmp
     assert "from plain.py:5: total, count = 3, 0" in error.__notes__[-1]
 
 
+def test_a_name_without_an_import_is_imported_as_in_another_file(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    program = (
+        "import adjoint as torch\nfrom file_without_import import mean\nmean(torch.ones(2))\n"
+        "--- file_without_import.py\ndef mean(x):\n    return torch.mean(x)\n"
+    )
+    error = run_program(program, tmp_path / "importing.py")
+    assert isinstance(error, NameError)
+    assert "import adjoint as torch at the top of file_without_import.py" in error.__notes__[-1]
+
+
 def last_line(error: BaseException, file: str) -> int:
     trace, line = error.__traceback__, 0
     while trace is not None:

@@ -35,8 +35,9 @@ class _UserFiles(dict[str, bool]):
     """A dictionary that tells of each file whether the user has written it."""
 
     def __missing__(self, file: str) -> bool:
-        self[file] = found = not library_files[file] and not file.startswith((*INSTALLED, "<frozen"))
-        return found
+        is_compiled = file.endswith((".pyx", ".pxd"))  # of a package in Cython, whose frames have no file here
+        self[file] = not library_files[file] and not is_compiled and not file.startswith((*INSTALLED, "<frozen"))
+        return self[file]
 
 
 user_files = _UserFiles()

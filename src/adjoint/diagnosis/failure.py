@@ -115,6 +115,14 @@ class Failure:
             given = given or find_assignment(origin.source, origin.source.tree, origin.value.id, None)
             is_made = given is not None and isinstance(getattr(given, "value", None), ast.Call)
             origin = Origin(origin.source, given) if given is not None and is_made else origin
+        made = None if origin is None else origin.value
+        kind = type(inner).__name__
+        is_found = made is None or any(
+            text_of(each.func).rpartition(".")[2] == kind for each in ast.walk(made) if isinstance(each, ast.Call)
+        )
+        built = None if is_found or self.program is None else self.program.find_construction(inner)
+        if built is not None and isinstance(built.node, ast.Call):  # where a function has put the model together
+            origin, helper = Origin(built.source, built.node), None
         if helper is None and origin is not None and _reads_parameters(origin):
             helper = self.find_maker(self.frame.f_locals.get("self"))
         return NamedValue(text, inner, origin, source=helper)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from adjoint.diagnosis.causes.computing import open_program
 from adjoint.diagnosis.causes.contexts import FailedProgram, SourceStep, find_step
 from adjoint.diagnosis.causes.searches.crossed_names import find_crossed_names
-from adjoint.diagnosis.causes.searches.cut_graphs import find_cut_cause, find_graph_holder
+from adjoint.diagnosis.causes.searches.cut_graphs import find_cut_cause, find_frozen_cause, find_graph_holder
 from adjoint.diagnosis.causes.searches.dimensions import find_dimension_cause
 from adjoint.diagnosis.causes.searches.disagreements import find_sides, order_sides
 from adjoint.diagnosis.causes.searches.dtypes import find_dtype_cause, find_text_cause
@@ -32,6 +32,7 @@ SEARCHES = (
     find_key_cause,
     find_empty_cause,
     find_cut_cause,
+    find_frozen_cause,
     find_value_cause,
     find_target_cause,
     find_dtype_cause,

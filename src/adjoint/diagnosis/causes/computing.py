@@ -54,12 +54,12 @@ def open_program(failure: Failure) -> FailedProgram:
 
 @contextmanager
 def closing_program(failure: Failure) -> Iterator[None]:
-    """Forget at the end what searches for the cause of an error have found, which keeps frames alive."""
+    """Open the program of a failure, and forget at the end what searches in it have found, which keeps frames alive."""
+    program = open_program(failure)
     try:
         yield
     finally:
-        if failure.program is not None:
-            failure.program.close()
+        program.close()
 
 
 def open_step(failure: Failure, node: ast.expr) -> SourceStep | None:

@@ -205,6 +205,12 @@ def assign_to_self(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{told}: make it before"
         if source is not None and isinstance(method, ast.FunctionDef) and method.name != "__init__":
             told = f"self.{match[2]} is made in {method.name}, {source.place_of(made[0])}, which has not run"
+            for call in source.nodes_of(ast.Call):
+                way = text_of(call.func).rpartition(".")[2]
+                is_hook = way.startswith("register") and "hook" in way
+                if is_hook and any(text_of(each).endswith(f".{method.name}") for each in call.args):
+                    runs = "backward()" if "backward" in way or way == "register_hook" else "the call of the model"
+                    return f"{told}, for it is a hook, {source.place_of(call)}: this line after {runs}"
             return f"{told}: call {method.name}() before, or make it in __init__"
     return None
 

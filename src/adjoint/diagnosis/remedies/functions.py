@@ -346,7 +346,10 @@ def choose_dict(failure: Failure, match: re.Match[str]) -> str | None:
         if held and isinstance(held[0], dict) and isinstance(part.ctx, ast.Store):
             return f"{name} is a list of {pluralize(len(held), 'dict')}: for each in {name}: each[{key}] = …"
         if held and isinstance(held[0], dict):
-            return f"{name} is a list of {pluralize(len(held), 'dict')}: [each[{key}] for each in {name}]"
+            read = f"{name}[0][{key}]" if len(held) == 1 else f"[each[{key}] for each in {name}]"
+            if compute(part.slice, failure.frame) not in held[0]:
+                return f"{name}{at(failure.find_operand(name))} is a list of {len(held)}, by their places: {name}[0]"
+            return f"{name} is a list of {pluralize(len(held), 'dict')}: {read}"
         return f"{name} is a list, whose items have places and no names: {name}[0], or a dict"
     return None
 

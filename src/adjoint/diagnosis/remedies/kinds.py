@@ -11,6 +11,7 @@ from adjoint import nn
 from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.data.loader import DataLoader
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_return_in, is_module
@@ -18,6 +19,7 @@ from adjoint.diagnosis.remedies.registry import at, find_named_argument, name_ar
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
+CONVERTING = ("to", "cuda", "cpu", "detach", "float", "long", "double", "numpy")
 CONTEXT_ATTRIBUTES = ("saved_tensors", "save_for_backward", "needs_input_grad", "mark_dirty", "mark_non_differentiable")
 
 
@@ -58,18 +60,13 @@ def convert_list_argument(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{told}: for {names} in {text_of(x.origin.node.iter)} there, or {x.text}[0] here"
         if attribute is not None and attribute[1] == "backward":
             return f"{told} tensors: sum({x.text}).backward(), one pass for all of them"
-        if attribute is not None and attribute[1] in (
-            "to",
-            "cuda",
-            "cpu",
-            "detach",
-            "float",
-            "long",
-            "double",
-            "numpy",
-        ):
+        if attribute is not None and attribute[1] in CONVERTING:
             return f"{told} tensors: [each.{attribute[1]}(…) for each in {x.text}]"
         same = len({tuple(each.shape) for each in x.value}) == 1
+        rows = len(x.value[0]) if x.value[0].ndim == 1 else 0
+        loaders = [each for each in failure.frame.f_globals.values() if isinstance(each, DataLoader)]
+        if same and any(each.batch_size == rows for each in loaders):  # of lists, which a loader puts together
+            return f"{told} tensors, one for each place: torch.stack({x.text}, 1) is {(rows, len(x.value))}"
         return f"{told} tensors: torch.{'stack' if same else 'cat'}({x.text}) makes one of them"
     if all(isinstance(each, str) for each in x.value):
         call = None if failure.line is None or failure.node is None else failure.line.source.parents.get(failure.node)

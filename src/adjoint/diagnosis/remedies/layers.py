@@ -33,6 +33,7 @@ MAX_SCALE = 5
 
 
 @remedy(r"linear: input is|expected input|\(unbatched\)|inner sizes differ|do not broadcast|[Ee]xpected \dD")
+@remedy(r"must be Tensor, not", is_last=True)
 def keep_output(failure: Failure, match: re.Match[str]) -> str | None:
     """A forward hook that returns something, which takes the place of the layer's result."""
     parent = failure.modules[1] if len(failure.modules) > 1 else failure.frame.f_locals.get("self")

@@ -225,7 +225,13 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str | None:
             return uneven
         told = f"{x} has {scores // classes} rows for each of the {classes} of {y}"
         joined = walk_back(failure, partial(_find_join, scores // classes))
-        return f"{told}{joined}" if joined is not None else f"{told}: a view has merged dimensions"
+        if joined is None:
+            return f"{told}: a view has merged dimensions"
+        is_table = failure.locals.get("input") is not None and tuple(failure.locals["input"].shape) == (scores, scores)
+        parts = [f"{y} + {i * classes}" if i else y for i in range(scores // classes)]
+        if is_table:  # of each with each, where the other view of a sample is its class
+            parts = [*parts[1:], parts[0]]
+        return f"{told}{joined}: torch.cat([{', '.join(parts if is_table else [y] * len(parts))}])"
     shape = tuple(getattr(failure.locals.get("input"), "shape", ()))
     if len(shape) > 2 and shape[1] == classes:
         return None  # a state of each layer, perhaps
@@ -249,7 +255,7 @@ def _find_join(count: int, failure: Failure, source: SourceFile, node: ast.AST) 
         parts = call.args[0] if isinstance(call, ast.Call) and call.args else None
         is_join = isinstance(call, ast.Call) and text_of(call.func).rpartition(".")[2] in ("cat", "concat", "vstack")
         if is_join and isinstance(parts, (ast.List, ast.Tuple)) and len(parts.elts) == count:
-            return f", as {text_of(call)} at {source.place_of(call)} joins {count} batches: classes for all of them"
+            return f", as {text_of(call)} at {source.place_of(call)} joins {count} batches"
     return None
 
 
@@ -263,7 +269,22 @@ def take_one_batch(failure: Failure, match: re.Match[str]) -> str:
         if is_offsets and int(value[0]) == 0 and int(value[-1]) in ends - {len(value)}:
             told = f"{each.text}{at(each)} holds where each sequence begins, and the end of the last, {int(value[-1])}"
             return f"{told}: {each.text}[:-1]"
+    padded = walk_back(failure, _find_steps_first)
+    if padded is not None:
+        return f"{x} has {match[1]} rows, one for each step, and {y} {match[2]}: {padded}"
     return f"{x} has {match[1]} rows and {y} {match[2]}: both come from one batch"
+
+
+def _find_steps_first(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return the call that puts steps before the samples of a batch."""
+    for call in ast.walk(node):
+        name = text_of(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+        if not isinstance(call, ast.Call) or name not in ("pad_sequence", "pad_packed_sequence"):
+            continue
+        if len(call.args) < 2 and not any(each.arg == "batch_first" for each in call.keywords):
+            flag = ast.keyword("batch_first", ast.Constant(True))
+            return f"{text_of(ast.Call(call.func, call.args, [*call.keywords, flag]))} at {source.place_of(call)}"
+    return None
 
 
 def _match_dimensions(failure: Failure, x: str, y: str) -> str | None:
@@ -311,7 +332,10 @@ def swap_arguments(failure: Failure, match: re.Match[str]) -> str | None:
     """Scores and classes that have changed places."""
     names = failure.tensors()[:2]
     if len(names) == 2 and names[1].value.is_floating_point():
-        return f"scores come first, then classes: cross_entropy({names[1].text}, {names[0].text})"
+        own = failure.node if isinstance(failure.node, ast.Call) else ast.Call(ast.Name("cross_entropy"), [], [])
+        args = list(map(text_of, own.args))
+        args = [*args[1::-1], *args[2:]] if len(args) > 1 else [names[1].text, names[0].text]
+        return f"scores come first, then classes: {text_of(own.func)}({', '.join(args)})"
     x = next((each for each in failure.tensors() if each.text == name_argument(failure, 0, "input")), None)
     made = None if x is None or x.origin is None else x.origin.value
     for call in ast.walk(made) if made is not None else ():

@@ -164,6 +164,8 @@ def index_list_by_each(failure: Failure, match: re.Match[str]) -> str | None:
             name, x = text_of(node.value), text_of(node.slice)
             if index.numel() != 1:
                 kind = f"{x} has {index.numel()} elements, and {name} is a {type(owner).__name__}"
+                if owner and all(isinstance(each, (int, float)) for each in owner):
+                    return f"{kind}: torch.tensor({name})[{x}]"
                 return f"{kind}: [{name}[i] for i in {x}.tolist()]"
             if index.is_floating_point():
                 own = next((each for each in failure.tensors() if each.text == x), None)

@@ -15,6 +15,7 @@ from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
     describe_layer,
+    find_named_argument,
     first_tensor,
     locate_tensor,
     name_argument,
@@ -317,7 +318,11 @@ def count_elements(failure: Failure, match: re.Match[str]) -> str:
     chosen = re.search(r"topk with k=(\d+) along a dimension of size (\d+)", failure.message)
     if chosen is not None:
         x = first_tensor(failure)
-        return f"{x} has {chosen[2]} elements there, and k is {chosen[1]}: k={chosen[2]} at most, min(k, {x}.shape[-1])"
+        asked, along = (find_named_argument(failure, each) for each in ("k", "dim"))
+        k, dim = "k" if asked is None else text_of(asked), "-1" if along is None else text_of(along)
+        k, most = ("k", f"k={chosen[2]}") if k.isdigit() else (k, chosen[2])
+        told = f"{x} has {chosen[2]} elements there, and {k}{at(failure.find_operand(k))} is {chosen[1]}"
+        return f"{told}: {most} at most, min({k}, {x}.shape[{dim}])"
     flat = _flatten_rows(failure) if match[0].startswith("must") else None
     if flat is not None:
         return flat

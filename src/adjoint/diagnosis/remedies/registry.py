@@ -14,7 +14,7 @@ from adjoint.core.typing import Operand, Shape
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
-from adjoint.diagnosis.output_layer import find_output_layer
+from adjoint.diagnosis.output_layer import OutputLayer, find_output_layer
 from adjoint.diagnosis.repairs.expression import bracket, parameter_names
 from adjoint.diagnosis.repairs.refutation import is_refuted
 from adjoint.diagnosis.repairs.trial import compute
@@ -49,6 +49,7 @@ def find_remedy(failure: Failure) -> str | None:
         except Exception as error:  # noqa: BLE001  one that fails hides neither the others nor the note
             report_failed_remedy(error)
             continue
+        advice = re.sub(r"\.unsqueeze\((-?\d)\)\.squeeze\(\1\)", "", advice or "")
         if advice and not is_refuted(failure, advice):
             return advice
     return None
@@ -127,8 +128,8 @@ def at(operand: NamedValue | None) -> str:
 
 
 def locate_tensor(failure: Failure, name: str) -> str:
-    """Return " at train.py:9" for the line that made the tensor of that name."""
-    return at(next((each for each in failure.tensors() if each.text == name), None))
+    """Return " at train.py:9" for the line that made the tensor, or the array, of that name."""
+    return at(next((each for each in failure.operands if each.text == name and hasattr(each.value, "shape")), None))
 
 
 def first_tensor(failure: Failure, default: str = "x") -> str:
@@ -255,7 +256,7 @@ def _find_last_layer(made: NamedValue) -> NamedValue:
     return made
 
 
-def describe_both_layers(failure: Failure) -> tuple[str, str] | None:
+def find_both_layers(failure: Failure) -> tuple[OutputLayer, OutputLayer] | None:
     """Return the layers that gave the two sides of an operation, or the first two arguments of a function."""
     node = failure.node
     sides: list[ast.expr] = [node.left, node.right] if isinstance(node, ast.BinOp) else []
@@ -263,8 +264,8 @@ def describe_both_layers(failure: Failure) -> tuple[str, str] | None:
     if failure.line is None or not sides:
         return None
     found = [find_output_layer(failure.line.source, each, failure.stack) for each in sides]
-    told = [each.describe().rstrip(",") for each in found if each is not None]
-    return (told[0], told[1]) if len(told) == 2 and told[0] != told[1] else None
+    made = [each for each in found if each is not None]
+    return (made[0], made[1]) if len(made) == 2 and made[0].describe() != made[1].describe() else None
 
 
 def find_decoder(failure: Failure) -> NamedValue | None:

@@ -118,8 +118,8 @@ def give_parameters(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{given.__name__} is a method: {text if named else given.__name__}()"
     kind = type(given).__name__
     own = failure.find_operand(text)
-    if isinstance(given, Iterator) and own is not None and isinstance(own.value, (list, tuple)):
-        told = f"{text}{at(own)} is a list of {len(own.value)} generators, and an optimizer takes one of parameters"
+    if isinstance(given, Iterator):
+        told = f"{text}{at(own)} is a list of generators, and an optimizer takes one of parameters"
         return f"{told}: [p for each in {text} for p in each]"
     return f"{kind} is no parameter: an optimizer takes tensors, such as those of model.parameters()"
 

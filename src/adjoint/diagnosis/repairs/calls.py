@@ -55,7 +55,10 @@ def call_otherwise(node: ast.Call, trial: Trial, library: str, message: str) -> 
             yield Edit(node, parse(f"{arguments[0]}.tolist()"))
         if function == "range":
             yield write(f"len({arguments[0]})")
-        if listed or "missing" not in message or isinstance(evaluate(inner, trial.frame), (list, tuple)):
+        is_number_wanted = re.search(r"not supported between|not (?:list|tuple)$", message) is not None
+        if isinstance(held, (list, tuple)) and held and is_number_wanted:
+            yield write(f"{arguments[0]}[0]", *keywords)
+        elif listed or "missing" not in message or isinstance(held, (list, tuple)):
             yield write(*(listed or [f"*{arguments[0]}"]), *keywords)
     if function in PURE_BUILTINS and node.args and isinstance(evaluate(node.args[0], trial.frame), Tensor):
         yield Edit(node, parse(f"{library}.{function}({', '.join([*arguments, *keywords])})"))
@@ -77,6 +80,8 @@ def call_otherwise(node: ast.Call, trial: Trial, library: str, message: str) -> 
         yield Edit(node, parse(f"{function}()({', '.join(arguments)})"))
     if isinstance(called, str) and called.isidentifier():
         yield write(*arguments, *keywords, name=f"{library}.nn.functional.{called}")
+    if len(node.args) > 1 and "were given" in message:
+        yield write(*arguments[:-1], *keywords)
     if is_module(called) or isinstance(called, type):
         return
     if isinstance(node.func, ast.Attribute):

@@ -58,12 +58,11 @@ def find_edits(trial: Trial, message: str, *, is_of_shapes: bool) -> Iterator[Ed
     }
     call = trial.expression if isinstance(trial.expression, ast.Call) else None
     stored = call.args[0] if call is not None and ast.unparse(call.func) in STORES else None
+    is_sum, first = isinstance(trial.expression, ast.BinOp), "" if "broadcast" in message else ".T"
     for part, value in values:
         if id(part) in weights or part is stored:
             continue
-        yield from reshape(
-            part, value, values, dimensions, first="" if "broadcast" in message else ".T", is_input=is_module_call
-        )
+        yield from reshape(part, value, values, dimensions, first=first, is_input=is_module_call, is_sum=is_sum)
     yield from reshape_all(trial.expression, values)
     if not VALUE_WORDS.search(message):
         yield from swap_sides(trial.expression)

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.operands import evaluate, is_module
 from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.repairs.trial import Trial, UntriableError
-from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
 
 MAX_STATEMENTS = 6
+RETURNED = "returned()"  # a name that none has, of what a function gives back to its caller
 
 
 def fits_around(source: SourceFile, trial: Trial, node: ast.expr, changed: ast.expr) -> bool:
@@ -22,38 +23,52 @@ def fits_around(source: SourceFile, trial: Trial, node: ast.expr, changed: ast.e
 
 
 def count_fitting(
-    source: SourceFile, trial: Trial, node: ast.expr, changed: ast.expr, before: Mapping[str, str] | None = None
+    source: SourceFile,
+    trial: Trial,
+    node: ast.expr,
+    changed: ast.expr,
+    before: Mapping[str, str] | None = None,
+    given: Mapping[str, Operand] | None = None,
 ) -> int | None:
     """Return how many statements join what a changed part gives with other tensors, and run; None where one fails.
 
-    Names of `before` are first given the values of other expressions.
+    Names of `before` are first given the values of other expressions, and those of `given` are values. What a function
+    returns is followed into its caller.
     """
     if node not in source.parents:  # of a statement that stores
         return 0
     whole = find_whole(source, node)
-    trial.given = {}
+    trial.given = dict(given or {})
     count, derived = 0, set[str]()
     try:
-        trial.given = {name: trial.run(parse(text)) for name, text in (before or {}).items()}
+        trial.given |= {name: trial.run(parse(text)) for name, text in (before or {}).items()}
         derived |= {*trial.given}
         value = trial.run(changed if whole is node else copy.deepcopy(whole, {id(node): changed}))
+        inner = {id(each) for each in ast.walk(node)}
+        beside = [each for each in ast.walk(whole) if isinstance(each, ast.Name) and id(each) not in inner]
+        count += any(_is_table(evaluate(each, trial.frame)) for each in beside)
         statement = source.statement_of(node)
+        if isinstance(statement, ast.Return) and statement.value is whole:
+            return _count_in_caller(trial, value, count)
         _bind(trial, statement, whole, value)
         derived |= {*trial.given}
         for following in _statements_after(source, statement):
             if not trial.given:
                 break
-            given = getattr(following, "value", None)
-            if not isinstance(following, (ast.Assign, ast.AugAssign, ast.Return)) or not isinstance(given, ast.expr):
+            if not isinstance(following, (ast.Assign, ast.AugAssign, ast.Return)) or following.value is None:
                 break
+            next_value: ast.expr = following.value
             if isinstance(following, ast.AugAssign):
-                given = ast.BinOp(_read(following.target), following.op, given)
-            read = [each for each in ast.walk(given) if isinstance(each, ast.Name)]
+                next_value = ast.BinOp(_read(following.target), following.op, next_value)
+            read = [each for each in ast.walk(next_value) if isinstance(each, ast.Name)]
             is_derived = any(each.id in derived for each in read)
             joined = [trial.given.get(each.id, evaluate(each, trial.frame)) for each in read if each.id not in derived]
-            count += is_derived and any(isinstance(each, Tensor) and each.ndim > 1 for each in joined)
+            count += is_derived and any(map(_is_table, joined))
             known = {*trial.given}
-            _bind(trial, following, given if following.value is None else following.value, trial.run(given))
+            value = trial.run(next_value)
+            if isinstance(following, ast.Return):
+                return _count_in_caller(trial, value, count) if is_derived else count
+            _bind(trial, following, following.value, value)
             derived |= ({*trial.given} - known) if is_derived else set()
     except UntriableError:
         return count
@@ -62,6 +77,26 @@ def count_fitting(
     finally:
         trial.given = {}
     return count
+
+
+def _count_in_caller(trial: Trial, value: Operand, count: int) -> int | None:
+    """Return the count with that of the caller's statements, which go on with what a function gives back."""
+    source, call = (None if len(trial.stack) < 2 else find_expression(trial.stack[1])) or (None, None)
+    called = evaluate(call.func, trial.stack[1].frame) if isinstance(call, ast.Call) else None
+    function = getattr(
+        type(called) if is_module(called) else called, "forward" if is_module(called) else "__func__", called
+    )
+    code = getattr(function, "__code__", None)
+    if source is None or not isinstance(call, ast.Call) or code is not trial.stack[0].frame.f_code:
+        return count
+    outer = Trial(call, trial.stack[1].frame)
+    outer.stack = trial.stack[1:]
+    further = count_fitting(source, outer, call, ast.Name(RETURNED, ast.Load()), given={RETURNED: value})
+    return None if further is None else count + further
+
+
+def _is_table(value: Operand) -> bool:
+    return isinstance(value, Tensor) and value.ndim > 1
 
 
 def find_alike(source: SourceFile, trial: Trial, node: ast.expr, part: ast.expr) -> list[str]:

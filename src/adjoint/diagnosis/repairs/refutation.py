@@ -97,7 +97,7 @@ def _leaves_line_failing(failure: Failure, expression: ast.expr) -> bool:
         return False  # it stands for the whole line
     calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
     calls = [each for each in calls if not isinstance(evaluate(each.func, failure.frame), type)]  # of range(x)
-    places = [part for call in calls for part in call.args if text_of(part) == text_of(root)]
+    places = [part for call in calls for part in (call.func, *call.args) if text_of(part) == text_of(root)]
     if len(places) != 1:
         return False
     trial = Trial(node, failure.frame)

@@ -22,9 +22,16 @@ CREATION = frozenset(["ones", "zeros", "rand", "randn", "empty"])
 
 
 def reshape(
-    part: ast.expr, value: Operand, values: Values, dimensions: list[ast.expr], *, first: str, is_input: bool
+    part: ast.expr,
+    value: Operand,
+    values: Values,
+    dimensions: list[ast.expr],
+    *,
+    first: str,
+    is_input: bool,
+    is_sum: bool,
 ) -> Iterator[Edit]:
-    """Yield the part in other shapes."""
+    """Yield the part in other shapes; `is_sum`: of an operator, and not of a call."""
     if any(part is each for each in dimensions) and isinstance(value, int):
         ranks = [each.ndim for _, each in values if isinstance(each, Tensor)]
         places = range(max(ranks, default=0))
@@ -38,7 +45,9 @@ def reshape(
         return
     shapes = {tuple(each.shape) for _, each in values if isinstance(each, Tensor)}
     if len(shapes) > 1 and all(len(each) == 1 for each in shapes) and not is_input:
-        return  # two vectors of different lengths make no table by mistake
+        if is_sum:
+            yield Edit(part, parse(f"{own}.unsqueeze(1)"), True)  # of each with each, where a table is beside it
+        return
     method = part.func if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) else None
     if method is not None and method.attr in ORDERINGS:
         root = leave_order(part)

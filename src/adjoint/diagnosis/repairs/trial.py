@@ -22,6 +22,7 @@ from adjoint.core.tensor.memory_format import preserve_format
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.tensor.torch_function import DispatchedFunction
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.call_stack import Stack
 from adjoint.diagnosis.operands import MISSING, evaluate, is_module
 
 MAX_COPIED_ELEMENTS = 1 << 20
@@ -103,6 +104,7 @@ class Trial:
         self.recording = mode.recording
         self.count = 0  # elements that were copied
         self.memo: dict[int, tuple[object, Operand]] = {}  # copies by identity, with what they are copies of
+        self.stack: Stack = []  # from the frame outward, where what follows in the callers matters too
         self.given: dict[str, Operand] = {}  # values of names that the frame does not know yet, or knows otherwise
 
     def fails_alike(self, error: BaseException) -> bool:

@@ -11,7 +11,7 @@ from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep, fin
 from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.repairs.trial import Trial
+from adjoint.diagnosis.repairs.trial import Trial, runs
 from adjoint.diagnosis.source_expressions import text_of
 
 MAX_CALLS = 4
@@ -164,6 +164,8 @@ def find_swapped_arguments(failure: Failure, step: SourceStep) -> tuple[str, Sou
     if any(each in step.source.assignments_in(step.context.scope) for each in names):
         return None
     swapped = ast.Call(call.func, [call.args[1], call.args[0], *call.args[2:]], call.keywords)
+    if runs(call, failure.frame):
+        return None  # what takes its result is what failed
     try:
         Trial(swapped, failure.frame).run(swapped)
     except Exception:  # noqa: BLE001  what a changed line may raise

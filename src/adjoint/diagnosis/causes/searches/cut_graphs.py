@@ -125,3 +125,37 @@ def find_graph_holder(failure: Failure, step: SourceStep) -> tuple[str, SourceSt
                 told = "" if outer.place() == each.place() else f", with {text_of(each.node)} of {outer.line()}"
                 return f"{operand.text} has its graph, from {each.line()}{told}", outer
     return None
+
+
+def find_frozen_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the line that has frozen all parameters of a model, and the call of the function that it is in."""
+    if "empty parameter list" not in failure.message and "does not require grad" not in failure.message:
+        return None
+    models = {id(each): each for place in failure.stack for each in place.frame.f_locals.values() if is_module(each)}
+    frozen = [each for each in models.values() if not any(part.requires_grad for part in each.parameters())]
+    if not any(next(each.parameters(), None) is not None for each in frozen):
+        return None
+    program = step.context.program
+    found = [
+        SourceStep(program.find_context(source, source.scope_of(node)), node)
+        for source in program.sources
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.expr) and _freezes(source.parents.get(node), node)
+    ]
+    if len(found) != 1:
+        return None
+    freezing = found[0]
+    name = getattr(freezing.source.scope_of(freezing.node), "name", "")
+    calls = freezing.source.calls.get(name, []) if name else []
+    scope = freezing.source.scope_of(calls[0]) if len(calls) == 1 else None
+    outer = None if scope is None else SourceStep(program.find_context(freezing.source, scope), calls[0])
+    told = f"all parameters are frozen, by {freezing.line()}"
+    return told + ("" if outer is None else f", through {outer.line()}"), outer or freezing
+
+
+def _freezes(parent: ast.AST | None, node: ast.expr) -> bool:
+    """Return whether an expression freezes: `p.requires_grad` that gets False, or `p.requires_grad_(False)`."""
+    if isinstance(node, ast.Attribute) and node.attr == "requires_grad" and isinstance(parent, ast.Assign):
+        return node in parent.targets and isinstance(parent.value, ast.Constant) and parent.value.value is False
+    is_call = isinstance(node, ast.Call) and text_of(node.func).endswith(".requires_grad_")
+    return isinstance(node, ast.Call) and is_call and [text_of(each) for each in node.args] == ["False"]

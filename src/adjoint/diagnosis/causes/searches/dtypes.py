@@ -8,6 +8,7 @@ import re
 import numpy as np
 
 from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.layer_settings import find_constructor_argument
 from adjoint.diagnosis.causes.searches.kind_traces import trace_dtype, trace_kind
 from adjoint.diagnosis.causes.sizes import CONVERTING
 from adjoint.diagnosis.failure import Failure
@@ -29,6 +30,9 @@ def find_dtype_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
     """Return the line that made the numbers of another type than the rest of an operation has."""
     if DTYPES.search(failure.message) is None:
         return None
+    held = _find_held_cause(failure, step)
+    if held is not None:
+        return held
     operands = failure.tensors()
     target = step.node.args[1] if isinstance(step.node, ast.Call) and len(step.node.args) > 1 else None
     if "target dtype" in failure.message and target is not None:
@@ -57,6 +61,22 @@ def find_dtype_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
             made = next((each for each in calls if each.place() != steps[-1].place()), None)
             told = "" if made is None else f", made a tensor at {made.line()}"
             return f"{operand.text} is of {dtype}, from {steps[-1].line()}{told}", steps[-1]
+    return None
+
+
+def _find_held_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the line that made what a loss or a layer holds of another type, such as weights of classes."""
+    module = failure.modules[0] if failure.modules else None
+    made = None if module is None else step.context.program.find_construction(module)
+    for name, value in vars(module)["_buffers"].items() if module is not None else ():
+        dtype = "float32" if value is None else str(value.dtype).rpartition(".")[2]
+        call = None if made is None else made.node
+        given = find_constructor_argument(call, module, name) if isinstance(call, ast.Call) else None
+        if made is None or given is None or dtype == "float32" or dtype not in failure.message:
+            continue
+        last = trace_dtype(made.at(given, ()), dtype)[-1]
+        told = "" if last.place() == made.place() else f", given as {text_of(given)} at {made.place()}"
+        return f"{name} of {text_of(made.node)[:40].partition('(')[0]} is of {dtype}, from {last.line()}{told}", last
     return None
 
 

@@ -11,7 +11,7 @@ from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.contexts import SourceStep
 from adjoint.diagnosis.causes.held_values import look_up
-from adjoint.diagnosis.causes.steps import find_former
+from adjoint.diagnosis.causes.steps import find_former, trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, is_module, read_attribute
 from adjoint.diagnosis.source_expressions import find_attribute_assignment, text_of
@@ -100,7 +100,12 @@ def _find_empty_loop(step: SourceStep, node: ast.expr) -> tuple[str, SourceStep]
                 break
             origin = former[0]
         what = "gives no batch" if is_loader else "is empty"
-        return f"{text_of(loop.iter)} {what}, from {origin.line()}", origin
+        told = f"{text_of(loop.iter)} {what}, from {origin.line()}"
+        given = origin.node.args[0] if isinstance(origin.node, ast.Call) and origin.node.args else None
+        if is_loader and given is not None and not len(items.dataset):
+            first = [*trace_back(origin.at(given, ()))][-1]
+            return f"{told}; {text_of(given)} has no sample, from {first.line()}", first
+        return told, origin
     return None
 
 

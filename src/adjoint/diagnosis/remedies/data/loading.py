@@ -315,3 +315,26 @@ def give_batch_sampler(failure: Failure, match: re.Match[str]) -> str | None:
                 told = f"{sampler} at {place} gives lists of indices, whole batches"
                 return f"{told}: batch_sampler={sampler}, without batch_size"
     return None
+
+
+@remedy(r"index (\d+) is out of bounds for dimension 0 with size (\d+)|list index out of range")
+def choose_known_samples(failure: Failure, match: re.Match[str]) -> str | None:
+    """A sampler, or a subset, with places that the data set has not."""
+    loader = next((each for each in failure.operands if hasattr(each.value, "batch_sampler")), None)
+    dataset = None if loader is None else loader.value.dataset
+    pairs: list[tuple[Operand, Operand]] = (
+        [] if loader is None else [(loader.value.sampler, dataset), (dataset, getattr(dataset, "dataset", None))]
+    )
+    for holder, samples in pairs:
+        indices = [int(each) for each in getattr(holder, "indices", ())]
+        size = len(samples) if indices and hasattr(type(samples), "__len__") else 0
+        if loader is None or not size or max(indices) < size or failure.line is None:
+            continue
+        source, count = failure.line.source, max(indices) + 1
+        written = [each for each in source.nodes_of(ast.Constant) if type(each.value) is int and each.value >= count]
+        told = f"the {type(holder).__name__} of {loader.text}{at(loader)} holds places up to {count - 1}"
+        told = f"{told}, and its {type(samples).__name__} has {size} samples"
+        if len(written) == 1:
+            return f"{told}: {size} in the place of {text_of(written[0])} at {source.place_of(written[0])}"
+        return f"{told}: places below len(…) of it"
+    return None

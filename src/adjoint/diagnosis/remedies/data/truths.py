@@ -33,7 +33,10 @@ def give_truths(failure: Failure, match: re.Match[str]) -> str:
     told = (
         f"{y}{where} goes from {float(value.min()):.4g} to {float(value.max()):.4g}" if isinstance(value, Tensor) else y
     )
-    return f"{told}, and truths are 0 or 1: for more classes F.cross_entropy, for masks of 255 divide by that"
+    told = f"{told}, and truths lie between 0 and 1"
+    if not isinstance(value, Tensor) or bool((value == value.round()).all()):
+        return f"{told}: for more classes F.cross_entropy, for masks of 255 divide by that"
+    return f"{told}: F.mse_loss for such values, or ({y} - {y}.min()) / ({y}.max() - {y}.min()) where {y} is made"
 
 
 @remedy(r"all elements of input should be between 0 and 1")

@@ -13,6 +13,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.gradients.passes import describe_cut
 from adjoint.diagnosis.remedies.registry import argument_node, at, name_of_shape, remedy, shape_of
+from adjoint.diagnosis.remedies.requirements.made_sizes import find_bare_gradients
 from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, text_of
@@ -114,6 +115,9 @@ def find_unused_input(failure: Failure, match: re.Match[str]) -> str | None:
     cut = walk_back(failure, describe_cut)
     if cut is not None:
         return cut
+    parts = find_bare_gradients(failure, output)
+    if parts is not None:
+        return parts
     return f"{name} takes no part in {text_of(output)}; allow_unused=True gives None for it"
 
 

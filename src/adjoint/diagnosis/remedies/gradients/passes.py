@@ -10,7 +10,10 @@ from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.detach_record import detach_record_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.computing import open_program
+from adjoint.diagnosis.causes.contexts import find_step
 from adjoint.diagnosis.causes.operand_history import walk_back
+from adjoint.diagnosis.causes.searches.cut_graphs import find_cut_cause
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, first_tensor, remedy
@@ -51,6 +54,10 @@ def find_cut(failure: Failure, match: re.Match[str]) -> str | None:
         if found is not None:
             return found
     late = walk_back(failure, _describe_late_request)
+    step = find_step(open_program(failure), failure.stack)
+    cut = None if late or step is None else find_cut_cause(failure, step)
+    if cut is not None:
+        return "the line of the cause with the value itself, without what takes it out of the graph"
     return late or "nothing that it is made of requires grad: requires_grad=True for what is to be learned"
 
 
@@ -306,6 +313,10 @@ def update_without_recording(failure: Failure, match: re.Match[str]) -> str:
         else (failure.line.source, failure.line.source.statement_of(node))
     )
     text = "" if source is None or statement is None else text_of(statement)
+    layer = failure.module()
+    if layer is not None and getattr(layer.value, "inplace", False):
+        told = f"{layer.text}{at(layer)} writes into its input, a leaf that requires grad"
+        return f"{told}: nn.{type(layer.value).__name__}() there, without inplace=True"
     x = next((each for each in failure.tensors() if each.value.is_leaf and each.value.requires_grad), None)
     if x is None or not text or "\n" in text:
         return "with torch.no_grad(): around it, where it is an update; else make a new tensor"

@@ -7,12 +7,15 @@ import re
 from importlib import import_module
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.call_stack import user_files
+from adjoint.diagnosis.causes.computing import open_step
+from adjoint.diagnosis.causes.numbers import trace_number
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate, find_origin, is_module
+from adjoint.diagnosis.operands import evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import at, find_class, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import find_expression, text_of
 
 MAX_VARIANTS = 4
 
@@ -26,6 +29,57 @@ def call_first(failure: Failure, match: re.Match[str]) -> str | None:
     owner, method = bracket(node.func.value), node.func.attr
     given = ", ".join(map(text_of, (*node.args, *node.keywords)))
     return f"{owner}{at(failure.find_operand(owner))} first: {owner}.{match[1]}().{method}({given})"
+
+
+@remedy(r"^empty range (?:for randrange\(\) |in randrange\()\((-?\d+), (-?\d+)")
+def draw_from_range(failure: Failure, match: re.Match[str]) -> str | None:
+    """A range whose end is a difference below its begin, as of a crop that is larger than the image."""
+    for part in ast.walk(failure.node) if failure.node is not None else ():
+        sides = (part.left, part.right) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) else ()
+        values = [compute(each, failure.frame) for each in sides]
+        if len(sides) != 2 or not all(type(each) is int for each in values) or values[0] >= values[1]:
+            continue
+        first = open_step(failure, sides[1])
+        root = None if first is None else trace_number(first, values[1]).root
+        where = "" if root is None or root.node is sides[1] else f", from {root.line()}"
+        told = f"{text_of(sides[1])} is {values[1]}{where}, and {text_of(sides[0])} is {values[0]}"
+        return f"{told}: {values[0]} or less for {text_of(sides[1])}, or a larger {text_of(sides[0])}"
+    return None
+
+
+@remedy(r"Cannot take a larger sample than population|Sample larger than population")
+def draw_fewer(failure: Failure, match: re.Match[str]) -> str | None:
+    """More items than there are, as of a memory that is not filled yet."""
+    node = failure.node
+    values = [compute(each, failure.frame) for each in node.args] if isinstance(node, ast.Call) else []
+    if not isinstance(node, ast.Call) or len(values) < 2 or type(values[1]) is not int:
+        return None
+    held, count = node.args[0], text_of(node.args[1])
+    size = values[0] if type(values[0]) is int else len(values[0]) if hasattr(values[0], "__len__") else None
+    first = open_step(failure, node.args[1])
+    root = None if first is None else trace_number(first, values[1]).root
+    where = "" if root is None or root.node is node.args[1] else f", from {root.line()}"
+    length = text_of(held) if type(values[0]) is int else f"len({text_of(held)})"
+    told = f"{count} is {values[1]}{where}, and {length} {size}"
+    return f"{told}: min({count}, {length}), or wait until there are as many"
+
+
+@remedy(r"cannot import name '(\w+)' from partially initialized module '([\w.]+)'")
+def import_later(failure: Failure, match: re.Match[str]) -> str | None:
+    """Two files that import each other, of which one asks for a name before the other has made it."""
+    for place in failure.stack:
+        found = find_expression(place) if place.frame.f_globals.get("__name__") == match[2] else None
+        made = [] if found is None else found[0].assignments_in(found[0].tree).get(match[1], [])
+        if found is None or not isinstance(found[1], (ast.Import, ast.ImportFrom)):
+            continue
+        source, statement = found
+        defined = [each for each in source.tree.body if getattr(each, "name", "") == match[1]]
+        told = f"{text_of(statement)} at {source.place_of(statement)} runs before {match[2]} makes {match[1]}"
+        if made:
+            return f"{told}: {text_of(made[0])}, from {source.place_of(made[0])}, before that import"
+        where = f", at {source.place_of(defined[0])}" if defined else ""
+        return f"{told}{where}: that import below it, or within the function that needs it"
+    return None
 
 
 @remedy(r"'NoneType' object has no attribute '(?:id|num_workers|seed|dataset)'")
@@ -105,6 +159,15 @@ def fill_dataset(failure: Failure, match: re.Match[str]) -> str | None:
         if hasattr(each.value, "__getitem__") and hasattr(type(each.value), "__len__") and len(each.value) == 0:
             told = f"{each.text}{at(each)} has no samples"
             return f"{told}: look at what fills it, such as a path or a filter that leaves nothing"
+    owner = next((failure.locals[name] for name in ("dataset", "data_source") if name in failure.locals), None)
+    code = getattr(getattr(type(owner), "__len__", None), "__code__", None)
+    counted = find_return_in(code) if code is not None and user_files[code.co_filename] else None
+    for part in ast.walk(counted.node) if counted is not None else ():
+        if isinstance(part, ast.Attribute) and text_of(part.value) == "self" and counted is not None:
+            made = counted.source.attribute_assignments.get((type(owner).__name__, part.attr), [])
+            where = f" at {counted.source.place_of(made[0])}, {text_of(made[0])}," if made else ""
+            told = f"{type(owner).__name__} has no samples, for {text_of(part)}{where} is empty"
+            return f"{told}: look at the path and the filter there"
     return None
 
 

@@ -8,7 +8,7 @@ import re
 from adjoint.core.runtime.similar_names import find_shared_word, find_similar_name
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import NamedValue, evaluate, find_origin, is_module
+from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.language.sources_of_none import find_literal
 from adjoint.diagnosis.remedies.registry import at, find_length, remedy
 from adjoint.diagnosis.repairs.trial import compute
@@ -36,6 +36,7 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{told}: {name}.{near} is meant, perhaps" if near else f"{told}: {match[1]!r} among its keys"
         if isinstance(node, ast.Subscript):
             held: Operand = compute(node.value, failure.frame)
+            held = _read_parts(failure, node.value) if held is MISSING else held
             held = vars(held)["_modules"] if is_module(held) else held
             statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
             near = find_similar_name(match[1], [each for each in held if isinstance(each, str)]) if held else None
@@ -92,6 +93,8 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 near = find_similar_name(match[1], texts) or next(
                     (key for key in texts if key in match[1] or match[1] in key), None
                 )
+                if near is not None and re.sub(r"\d", "", near) == re.sub(r"\d", "", match[1]):
+                    near = None  # another of the same kind, as weights of two layers
                 near = near or find_shared_word(match[1], texts) or _find_same_words(match[1], texts)
                 saved = _find_save(failure, node, match[1]) if near is None else None
                 told_key = _describe_missing_key(failure, node, match[1])
@@ -100,6 +103,16 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 told += f", and no {match[1]!r}{where.replace(', from', ' at')}" if where else ""
                 return saved or (told_key if near is None else f"{told}: {near!r} is meant, perhaps")
     return None
+
+
+def _read_parts(failure: Failure, node: ast.expr) -> Operand:
+    """Return the parts of a model by their names, of `dict(model.named_modules())`."""
+    inner = node.args[0] if isinstance(node, ast.Call) and text_of(node.func) == "dict" and node.args else None
+    method = inner.func if isinstance(inner, ast.Call) and not inner.args else None
+    if not isinstance(method, ast.Attribute) or not method.attr.startswith("named_"):
+        return MISSING
+    model = evaluate(method.value, failure.frame)
+    return dict(getattr(model, method.attr)()) if is_module(model) else MISSING
 
 
 def _find_others(failure: Failure, node: ast.Subscript, held: dict[str, Operand]) -> str | None:
@@ -177,6 +190,7 @@ def _find_save(failure: Failure, node: ast.Subscript, key: str) -> str | None:
 def _describe_missing_key(failure: Failure, node: ast.Subscript, key: str) -> str:
     """Return the lines that made the dictionary and the key, and how to read a key that may not be there."""
     held: Operand = compute(node.value, failure.frame)
+    held = _read_parts(failure, node.value) if held is MISSING else held
     is_of_modules = is_module(held)
     own, given = failure.find_operand(text_of(node.value)), failure.find_operand(text_of(node.slice))
     origin = None if own is None or own.origin is None else own.origin.value
@@ -187,6 +201,9 @@ def _describe_missing_key(failure: Failure, node: ast.Subscript, key: str) -> st
     told = f"{name}{at(own)} has no {key!r}, only {known}"
     if given is not None and given.origin is not None:
         told += f", and {given.text}{at(given)} is {key!r}"
-    read = f"if {text_of(node.slice)} in {text_of(node.value)}" if is_of_modules else ""
+    source = None if failure.line is None else failure.line.source
+    loops = source.nodes_of(ast.For) if source is not None else ()
+    is_of_loop = any(node in ast.walk(loop) and text_of(node.slice) in text_of(loop.target) for loop in loops)
+    read = f"if {text_of(node.slice)} in {text_of(node.value)}" if is_of_modules or is_of_loop else ""
     read = read or f"{text_of(node.value)}.get({text_of(node.slice)}, …) for those without"
     return f"{told}: {key!r} there too, or {read}"

@@ -16,7 +16,11 @@ from adjoint.diagnosis.callbacks import find_callbacks, find_registration
 from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
-from adjoint.diagnosis.remedies.language.sources_of_none import find_stored_item, find_unasked_argument
+from adjoint.diagnosis.remedies.language.sources_of_none import (
+    describe_untaken_branch,
+    find_stored_item,
+    find_unasked_argument,
+)
 from adjoint.diagnosis.remedies.registry import at, named_parts, remedy, require_grad_last
 from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parameter_names, parse_source, text_of
@@ -152,6 +156,9 @@ def _find_default(failure: Failure, operand: NamedValue) -> str | None:
     if unasked is not None:
         return f"{name} is None, as {unasked}"
     if isinstance(made, ast.Constant) and made.value is None:
+        untaken = describe_untaken_branch(failure, origin, name)
+        if untaken is not None:
+            return f"{name}{at(operand)} is None, and {untaken}"
         return f"{name}{at(operand)} is None, and nothing has given it another value: do that before this line"
     scope = origin.source.scope_of(origin.node)
     if (
@@ -268,9 +275,10 @@ def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
     around: ast.AST | None = None if failure.line is None else failure.line.node
     while source is not None and around is not None and not isinstance(around, ast.stmt):
         for each in getattr(around, "generators", ()):
-            if text_of(each.target) == name and "parameters(" in text_of(each.iter):
+            target = text_of(each.target).strip("()")
+            if name in target.split(", ") and "parameters(" in text_of(each.iter):
                 told = f"{name} is each parameter of {text_of(each.iter)}, and one took no part in the loss"
-                return f"{told}: for {name} in {text_of(each.iter)} if {operand.text} is not None"
+                return f"{told}: for {target} in {text_of(each.iter)} if {operand.text} is not None"
         around = source.parents.get(around)
     if isinstance(owner, Tensor) and not owner.requires_grad:
         return f"{name} does not require grad: requires_grad=True where it is made"

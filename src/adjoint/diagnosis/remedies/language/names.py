@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import re
 import sys
 from collections.abc import Iterator
+from importlib.util import resolve_name
+from pathlib import PurePath
 from types import ModuleType
 
 from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.runtime.similar_names import find_shared_word, find_spelling
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.computing import open_program, open_step
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     MISSING,
@@ -24,6 +28,7 @@ from adjoint.diagnosis.operands import (
     is_module,
 )
 from adjoint.diagnosis.remedies.language.loops import explain_emptiness
+from adjoint.diagnosis.remedies.language.sources_of_none import describe_unknown_value, read_test
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
 
@@ -105,6 +110,13 @@ def assign_first(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{told}: {name} = … before the loop, or see that it has items"
     others = [find_block(source, each, node) for each in earlier]
     tests = [each.test for each in others if isinstance(each, ast.If)]
+    cases = [read_test(each) for each in tests]
+    subjects = {text_of(each): each for each, _ in cases if each is not None}
+    first = open_step(failure, next(iter(subjects.values()))) if len(subjects) == 1 else None
+    known = [value for _, values in cases for value in values]
+    unknown = None if first is None else describe_unknown_value(first, known)
+    if unknown is not None and all(each is not None for each, _ in cases):
+        return f"{name} is made in branches alone, of which none was taken, for {unknown}"
     if len(tests) > 1:
         names = dict.fromkeys(each.id for test in tests for each in ast.walk(test) if isinstance(each, ast.Name))
         held = {key: evaluate(ast.Name(key, ast.Load()), failure.frame) for key in names}
@@ -174,6 +186,9 @@ def define_name(failure: Failure, match: re.Match[str]) -> str | None:
         chosen = f"{library}.device('cuda' if {library}.cuda.is_available() else 'cpu')"
         made = _find_elsewhere(failure, name)
         return made or f"{name} has no value anywhere in this file: {name} = {chosen} before it"
+    imported = _find_import_elsewhere(failure, name)
+    if imported is not None:
+        return imported
     if usual is not None:
         return f"{usual[0]} at the top of the file"
     if name in USUAL_MODULES:
@@ -218,9 +233,28 @@ def _find_elsewhere(failure: Failure, name: str) -> str | None:
 def _find_in_imported_module(failure: Failure, name: str) -> str | None:
     """Return the import of a name that a module has from which the file imports other names."""
     source = None if failure.line is None else failure.line.source
+    package = str(failure.frame.f_globals.get("__package__") or "")
     for node in source.nodes_of(ast.ImportFrom) if source is not None else ():
-        if node.module is not None and node.level == 0 and name in dir(sys.modules.get(node.module)):
-            return f"from {node.module} import {name} at the top of the file"
+        whole = "." * node.level + (node.module or "")
+        module = sys.modules.get(resolve_name(whole, package)) if package or not node.level else None
+        if module is not None and name in vars(module):
+            return f"from {whole} import {name} at the top of the file"
+    return None
+
+
+def _find_import_elsewhere(failure: Failure, name: str) -> str | None:
+    """Return the statement by which another file of the program imports a name."""
+    source = None if failure.line is None else failure.line.source
+    for other in open_program(failure).sources if source is not None else ():
+        statements: list[ast.Import | ast.ImportFrom] = [*other.nodes_of(ast.Import), *other.nodes_of(ast.ImportFrom)]
+        for node in statements if other is not source else ():
+            found = [alias for alias in node.names if (alias.asname or alias.name) == name]
+            if found and source is not None:
+                where = f" at {other.place_of(node)}"
+                told = f"{name} is imported{where} alone, and each file needs an import of its own"
+                node = copy.copy(node)
+                node.names = found
+                return f"{told}: {text_of(node)} at the top of {PurePath(source.name).name}"
     return None
 
 

@@ -19,6 +19,7 @@ from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import parse_source, text_of
 
 MAX_SHOWN_NAMES = 10
+MIN_LETTERS = 3
 SETTINGS = ("Namespace", "SimpleNamespace")
 SET_BY_LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE")
 
@@ -43,6 +44,7 @@ def name_own_attribute(failure: Failure, match: re.Match[str]) -> str | None:
         None if node is None or failure.line is None else find_origin(failure.line.source, node.value, failure.stack)
     )
     first = [each for each in known if "_" in match[2] and each.split("_")[0] == match[2].split("_")[0]]
+    first += [each for each in known if _is_shortened(each, match[2]) or _is_shortened(match[2], each)]
     near = find_spelling(match[2], known) or find_shared_word(match[2], known) or next(iter(first), None)
     has = ", ".join(known[:MAX_SHOWN_NAMES]) + (", …" if len(known) > MAX_SHOWN_NAMES else "")
     told = f"{text}{at(NamedValue('', None, origin))} has no {match[2]}, only {has or 'nothing'}"
@@ -119,3 +121,10 @@ def join_alike(failure: Failure, match: re.Match[str]) -> str | None:
     if kind in ("list", "tuple", "dict_keys", "dict_values", "range", "ndarray"):
         return f"{told}, and the other side a {match[1]}: {match[1]}({text_of(other)})"
     return f"{told}, and the other side a {match[1]}: {text_of(sides[0])} + {one}"
+
+
+def _is_shortened(short: str, name: str) -> bool:
+    """Return whether a word is another without some of its letters: `cnt` of `count`."""
+    letters = iter(name)
+    is_part = all(each in letters for each in short)  # each is looked for behind the one before
+    return is_part and MIN_LETTERS <= len(short) < len(name) <= 2 * len(short) and short[0] == name[0]

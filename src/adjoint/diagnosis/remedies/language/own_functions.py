@@ -7,10 +7,11 @@ import inspect
 import re
 
 from adjoint.core.runtime.similar_names import find_spelling
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import Stack, user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, evaluate, find_origin
+from adjoint.diagnosis.operands import MISSING, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import remedy
 from adjoint.diagnosis.source_expressions import (
     SourceFile,
@@ -22,6 +23,26 @@ from adjoint.diagnosis.source_expressions import (
 )
 
 GIVEN = r"(?:takes (?:from )?\d+ (?:to \d+ )?positional arguments? but (\d+)|got an unexpected keyword argument)"
+
+
+@remedy(r"")
+def make_instance(failure: Failure, match: re.Match[str]) -> str | None:
+    """A class of a module that is called with data, as its instance is to be."""
+    owner = failure.frame.f_locals.get("self")
+    source, call = (None if len(failure.stack) < 2 else find_expression(failure.stack[1])) or (None, None)
+    if source is None or not isinstance(call, ast.Call) or failure.frame.f_code.co_name != "__init__":
+        return None
+    outer = failure.stack[1].frame
+    kind = evaluate(call.func, outer)
+    is_named = not isinstance(kind, type) or text_of(call.func).rpartition(".")[2] == kind.__name__
+    is_given = any(isinstance(evaluate(each, outer), Tensor) for each in call.args)
+    if is_named or not is_given or not is_module(owner):
+        return None
+    name, origin = text_of(call.func), find_origin(source, call.func, failure.stack[1:])
+    where = "" if origin is None else f" at {origin.place()}"
+    made = "…" if origin is None or origin.value is None else text_of(origin.value)
+    told = f"{name}{where} is the class {kind.__name__} itself, and {text_of(call)} makes an instance with the data"
+    return f"{told}: {name} = {made}(), and then {text_of(call)}"
 
 
 def find_giving_call(failure: Failure) -> tuple[SourceFile, ast.Call, Stack] | None:

@@ -101,6 +101,8 @@ def index_list_by_array(failure: Failure, match: re.Match[str]) -> str | None:
             told = f"{name}{at(failure.find_operand(name))} is a {type(held).__name__}, which takes one place at a time"
             if np.asarray(places).dtype == bool:
                 return f"{told}: np.array({name})[{index}]"
+            if all(isinstance(each, Tensor) for each in held) and len({each.shape for each in held}) == 1:
+                return f"{told}: torch.stack([{name}[i] for i in {index}])"
             return f"{told}: [{name}[i] for i in {index}], or np.array({name})[{index}]"
     return None
 

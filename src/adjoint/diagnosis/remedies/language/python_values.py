@@ -183,7 +183,8 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
             if match[1] in ("device", "dtype"):
                 name = text_of(node.value)
                 return f"the parameters of {name} have it, and not {name} itself: next({name}.parameters()).{match[1]}"
-            similar = find_similar_name(match[1], [*held, *dir(type(owner))]) or find_shared_word(match[1], held)
+            known = [*held, *vars(owner), *dir(type(owner))]
+            similar = find_similar_name(match[1], known) or find_shared_word(match[1], held)
             similar = similar or _find_abbreviated(owner, match[1])
             hint = f"{text_of(node.value)}.{similar} is meant, perhaps; " if similar and not similar.isdigit() else ""
             if _is_of_library(owner) and type(owner).__name__ not in ("Sequential", "Module"):

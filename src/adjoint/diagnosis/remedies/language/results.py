@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.diagnosis.callbacks import find_callbacks
 from adjoint.diagnosis.causes.arguments import defines
 from adjoint.diagnosis.causes.called_functions import find_function_called
 from adjoint.diagnosis.causes.computing import open_step
@@ -52,6 +53,22 @@ def return_self(failure: Failure, match: re.Match[str]) -> str | None:
         if not any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(function)):
             told = f"{function.name} at {source.place_of(function)} returns nothing, and {operand.text}{at(operand)}"
             return f"{told} is None with it: return self at the end of {function.name}"
+    return None
+
+
+@remedy(r"'?NoneType'?", is_last=True)
+def return_in_each_case(failure: Failure, match: re.Match[str]) -> str | None:
+    """A function that the library calls, such as one of a schedule, which returns nothing in some case."""
+    for callback in find_callbacks(failure.stack, failure.message):
+        made = callback.definition()
+        function = None if made is None else made.node
+        if made is None or not isinstance(function, ast.FunctionDef):
+            continue
+        returns = [each for each in ast.walk(function) if isinstance(each, ast.Return)]
+        last = function.body[-1]
+        if any(each.value is not None for each in returns) and isinstance(last, ast.If) and not last.orelse:
+            told = f"{callback.name} at {made.place()} returns nothing where {text_of(last.test)} is false"
+            return f"{told}: return … at its end, for that case"
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 
 from adjoint.core.runtime.similar_names import find_spelling
@@ -11,12 +12,13 @@ from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.causes.arguments import defines
 from adjoint.diagnosis.causes.computing import open_step
 from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.numbers import trace_number
 from adjoint.diagnosis.causes.results import enter_call
 from adjoint.diagnosis.causes.steps import trace_back
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, evaluate, find_origin, is_module
+from adjoint.diagnosis.operands import MISSING, Origin, describe_value, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, find_part, named_parts, remedy
-from adjoint.diagnosis.source_expressions import SourceFile, find_function, parse_source, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, find_function, find_value_of, parse_source, text_of
 
 MAX_SHOWN_KEYS = 6
 
@@ -103,25 +105,58 @@ def _describe_unknown_case(step: SourceStep) -> str | None:
     for statement in scope.body:
         branch: ast.stmt | None = statement
         while isinstance(branch, ast.If):
-            subject, cases = _read_test(branch.test)
+            subject, cases = read_test(branch.test)
             if subject is not None:
                 subjects[text_of(subject)] = subject
                 known += cases
             if branch.orelse and not (len(branch.orelse) == 1 and isinstance(branch.orelse[0], ast.If)):
                 return None  # it has an else
             branch = branch.orelse[0] if branch.orelse else None
-    if len(subjects) != 1 or not known:
+    if len(subjects) != 1:
         return None
-    text, subject = next(iter(subjects.items()))
-    value = compute(inside.at(subject, ()))
-    if not isinstance(value, (str, int)) or value in known:
-        return None
-    told = f"{scope.name} at {source.place_of(scope)} returns nothing where {text} is {value!r}"
-    literal = find_literal(source, value, scope)
-    return f"{told}{literal}: {_choose(value, known)}, or an else that raises ValueError"
+    told = describe_unknown_value(inside.at(next(iter(subjects.values())), ()), known)
+    return None if told is None else f"{scope.name} at {source.place_of(scope)} returns nothing where {told}"
 
 
-def _read_test(test: ast.expr) -> tuple[ast.expr | None, list[Operand]]:
+def describe_unknown_value(subject: SourceStep, known: list[Operand]) -> str | None:
+    """Return which value a chain of cases does not know, where it stands, and which case is meant."""
+    value = subject.context.program.compute(subject)
+    if not known or not isinstance(value, (str, int)) or value in known:
+        return None
+    root = trace_number(subject, value).root
+    where = "" if root.node is subject.node else f", from {root.place()}"
+    told = f"{text_of(subject.node)} is {value!r}{where}"
+    return f"{told}: {_choose(value, known)}, or an else that raises ValueError"
+
+
+def describe_untaken_branch(failure: Failure, origin: Origin, name: str) -> str | None:
+    """Return the branch that would have given a name its value, and was taken in no turn, with what it compares."""
+    source, scope = origin.source, origin.source.scope_of(origin.node)
+    for made in source.assignments_in(scope).get(name, ()):
+        around: ast.AST | None = source.parents.get(made)
+        while around is not None and not isinstance(around, (ast.If, ast.FunctionDef)):
+            around = source.parents.get(around)
+        test = around.test if isinstance(around, ast.If) else None
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+            continue
+        told = f"{source.place_of(made)} gives it a value only where {text_of(test)}, which was true in no turn"
+        sides = (test.left, test.comparators[0])
+        for best in sides:
+            first = source.assignments_in(scope).get(text_of(best), [])
+            value = evaluate(best, failure.frame)
+            if len(first) < 2 or not isinstance(test.ops[0], (ast.Lt, ast.Gt)) or type(value) not in (int, float):
+                continue
+            if find_value_of(first[0], text_of(best)) is not None and abs(value) != math.inf:
+                start = '-float("inf")' if isinstance(test.ops[0], ast.Gt) == (best is sides[1]) else 'float("inf")'
+                other = sides[best is sides[0]]
+                shown = describe_value(evaluate(other, failure.frame))
+                told = f"{told}, for {text_of(other)} is {shown} and {text_of(best)} {value!r}"
+                return f"{told}: {text_of(best)} = {start} at {source.place_of(first[0])}"
+        return f"{told}: {name} = … before it too"
+    return None
+
+
+def read_test(test: ast.expr) -> tuple[ast.expr | None, list[Operand]]:
     """Return what a test such as `kind == "a"` or `kind in ("a", "b")` looks at, and for which values."""
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return None, []

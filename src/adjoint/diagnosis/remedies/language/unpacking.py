@@ -9,6 +9,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     MISSING,
+    NamedValue,
     Origin,
     evaluate,
     find_origin,
@@ -106,7 +107,8 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
     held = MISSING if value is None else evaluate(value, failure.frame)
     names = int(match[1] or match[3])
     if is_pooling and called is not None:
-        place = at(next((each for each in named_parts(failure) if each.value is layer), None))
+        origin = find_origin(failure.line.source, called, failure.stack)
+        place = at(NamedValue("", None, origin))
         return f"{text_of(called)}{place} gives one tensor: return_indices=True there for the indices too"
     if isinstance(held, (list, tuple)) and all(isinstance(each, (list, tuple)) and len(each) == names for each in held):
         targets = text_of(statement.targets[0]).strip("()") if isinstance(statement, ast.Assign) else "a, b"
@@ -162,6 +164,11 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         named = list(map(text_of, getattr(names_given, "elts", ())))
         fitting_names = [*named, *["_"] * len(samples[0])][: len(samples[0])]
         return f"{told}, and here are {names} names: {', '.join(fitting_names)} = {text}"
+    if text.endswith(".shape") and match[2] == str(names - 1) and isinstance(value, ast.Attribute):
+        x = text_of(value.value)
+        own = failure.find_operand(x)
+        shape = tuple(getattr(evaluate(value.value, failure.frame), "shape", ()))
+        return f"{x}{at(own)} is {shape}, perhaps one sample without its batch: {x}.unsqueeze(0) where it is given"
     return f"as many names as {text} gives{f', which has {count}' if count else ''}"
 
 

@@ -216,7 +216,8 @@ def compare_numbers(failure: Failure, match: re.Match[str]) -> str | None:
     node = failure.node
     if not failure.stack[0].called or "str" not in match.groups() or not isinstance(node, ast.Call):
         return None
-    for part in (*node.args, *(each.value for each in node.keywords)):
+    given = [*node.args, *(each.value for each in node.keywords)]
+    for part in [*given, *(item for each in given if isinstance(each, (ast.List, ast.Tuple)) for item in each.elts)]:
         value = compute(part, failure.frame)
         if isinstance(value, str):
             name = next((f"{each.arg}=" for each in node.keywords if each.value is part), "")

@@ -142,19 +142,26 @@ def _find_vectors(failure: Failure) -> Iterator[NamedValue]:
             yield NamedValue(text_of(part), value)
 
 
+def find_bare_gradients(failure: Failure, node: ast.expr) -> str | None:
+    """Return the call that gave gradients without a graph, of which an expression is made."""
+    for part in ast.walk(node):
+        own = failure.find_operand(text_of(part)) if isinstance(part, ast.Name) else None
+        made = None if own is None or own.origin is None else own.origin.value
+        for call in ast.walk(made) if made is not None else ():
+            if not isinstance(call, ast.Call) or not text_of(call.func).endswith("autograd.grad"):
+                continue
+            if own is not None and not any(each.arg == "create_graph" for each in call.keywords):
+                asked = ast.keyword("create_graph", ast.Constant(True))
+                whole = text_of(ast.Call(call.func, call.args, [*call.keywords, asked]))
+                return f"{own.text}{at(own)} are gradients without a graph: {whole} there"
+    return None
+
+
 @remedy(r"One of the differentiated Tensors does not require grad")
 def keep_gradient_graph(failure: Failure, match: re.Match[str]) -> str | None:
     """Gradients by which is differentiated, and that were made without a graph."""
     given = argument_node(failure, 1, "inputs")
-    own = None if given is None else failure.find_operand(text_of(given))
-    made = None if own is None or own.origin is None else own.origin.value
-    for call in ast.walk(made) if made is not None else ():
-        if not isinstance(call, ast.Call) or not text_of(call.func).endswith("autograd.grad"):
-            continue
-        if own is not None and not any(each.arg == "create_graph" for each in call.keywords):
-            whole = ast.Call(call.func, call.args, [*call.keywords, ast.keyword("create_graph", ast.Constant(True))])
-            return f"{own.text}{at(own)} are gradients without a graph: {text_of(whole)} there"
-    return None
+    return None if given is None else find_bare_gradients(failure, given)
 
 
 @remedy(r"<file object>: 0 bytes are too few")

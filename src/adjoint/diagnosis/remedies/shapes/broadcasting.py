@@ -11,10 +11,12 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.output_layer import OutputLayer
 from adjoint.diagnosis.remedies.registry import (
     at,
     compute_argument,
-    describe_both_layers,
+    find_both_layers,
+    find_producer,
     locate_tensor,
     name_of_shape,
     name_operand,
@@ -142,11 +144,12 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
     short = _find_shorter_table(failure, a, b)
     if short is not None:
         return short
-    made = describe_both_layers(failure)
+    made = find_both_layers(failure)
     if made is not None and len(sizes) == 1 and a[-1] != b[-1]:
         given = compute_argument(failure, 0, "input")  # the function may compute with its arguments the other way round
         a, b = (b, a) if isinstance(given, Tensor) and given.shape[-1] == b[-1] else (a, b)
-        return f"{made[0]} gives {a[-1]} values, {made[1]} {b[-1]}: one number for both"
+        told = f"{made[0].describe()} gives {a[-1]} values, {made[1].describe()} {b[-1]}"
+        return f"{told}: one number for both, {made[0].write_with(b[-1])} or {made[1].write_with(a[-1])}"
     return None
 
 
@@ -281,6 +284,11 @@ def name_sizes(failure: Failure, match: re.Match[str]) -> str:
         told = f"{small}{at(own)} is the smaller half of an odd number, {sum(sizes[0])}"
         return f"{told}, and {big}{locate_tensor(failure, big)} has {max(sizes[0])} there: an even number of features"
     if len(sizes) == 1 and HALVING.search(made) and max(sizes[0]) == 2 * min(sizes[0]):
+        layer = find_producer(failure, None if own is None or own.origin is None else own.origin.value)
+        if layer is not None and layer.origin is not None and own is not None:
+            written = OutputLayer(layer.text, layer.origin).write_with(2 * max(sizes[0]))
+            told = f"{small}{at(own)} is one half of what {layer.text}{at(layer)} gives, and {big} has {max(sizes[0])}"
+            return f"{told}: {written} there"
         told += f"; {small}{at(own)} is one half, and {big}{locate_tensor(failure, big)} is for the whole"
         return f"{x} and {y} must agree in each dimension: {told}, so make {big} of half the size where it is made"
     x, y = (f"{name}{'' if ' at ' in name else locate_tensor(failure, name)}" for name in (x, y))
@@ -339,7 +347,8 @@ def _find_longer_table(failure: Failure, a: Shape, b: Shape) -> tuple[str, int, 
             continue
         sizes = list(zip(range(len(own))[::-1], own[::-1], other[::-1], strict=False))
         differing = [(dim, q) for dim, p, q in sizes if p != q and 1 not in (p, q)]
-        if len(differing) == 1 and own[differing[0][0]] > differing[0][1]:
+        is_of_features = len(own) > 1 and differing[:1] and differing[0][0] == len(own) - 1
+        if len(differing) == 1 and own[differing[0][0]] > differing[0][1] and not is_of_features:
             return table.text, *differing[0], at(table)
     return None
 

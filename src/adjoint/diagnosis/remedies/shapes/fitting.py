@@ -10,10 +10,12 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue, Origin, evaluate, find_origin
+from adjoint.diagnosis.output_layer import OutputLayer
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
     describe_layer,
+    find_producer,
     locate_tensor,
     name_argument,
     name_of_shape,
@@ -21,7 +23,7 @@ from adjoint.diagnosis.remedies.registry import (
     shape_of,
     takes_input,
 )
-from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
+from adjoint.diagnosis.remedies.shapes.number_origins import describe_number, write_exchanged, write_maker
 from adjoint.diagnosis.repairs.expression import Edit, bracket, parse
 from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
@@ -37,6 +39,11 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
     if layer is not None and type(layer.value).__name__ == "MultiheadAttention":
         told = f"{layer.text}{at(layer)} takes {expected} features, {x} has {shape[-1]}"
         if not any(each.value is layer.value for each in failure.operands):
+            given = [find_producer(failure, argument_node(failure, place)) for place in (0, 1)]
+            for made in (each for each in given if each is not None and each.origin is not None):
+                if getattr(made.value, "out_features", None) == shape[-1] and made.origin is not None:
+                    changed = OutputLayer(made.text, made.origin).write_with(expected)
+                    return f"{told}, from {made.text}{at(made)}: {changed} there"
             return f"{told}: make that {expected} too, or the d_model of both one number"
         return f"{told}: kdim={shape[-1]}, vdim={shape[-1]} there, where it gives keys and values"
     for begin in range(len(shape) - 1):
@@ -72,8 +79,15 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
     pooling = _find_other_pooling(failure)
     if pooling is not None:
         return pooling
+    told = f"{name} takes {expected} features, {x} has {features}"
+    exchanged = write_exchanged(layer, features) if features == out != expected else None
+    if exchanged is not None:
+        return f"{told}: {exchanged} there, its sizes in the other order"
+    maker = write_maker(layer, 0, "in_features", features, is_shared=takes_input(failure))
+    if maker is not None:
+        return f"{told}: {maker} there"
     by = describe_number(layer, 0, "in_features", features, is_shared=takes_input(failure))
-    return f"{name} takes {expected} features, {x} has {features}: nn.Linear({features}, {out}) there{by}"
+    return f"{told}: nn.Linear({features}, {out}) there{by}"
 
 
 def _flatten_channels(failure: Failure, begin: int, shape: Shape) -> str | None:
@@ -223,8 +237,15 @@ def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
     growing = _find_growing(failure)
     if growing is not None:
         return growing
+    told = f"{name} takes {expected} channels, its input has {found}"
+    exchanged = write_exchanged(failure.module(), found) if found == out != expected else None
+    if exchanged is not None:
+        return f"{told}: {exchanged} there, its sizes in the other order"
+    maker = write_maker(failure.module(), 0, "in_channels", found, is_shared=takes_input(failure))
+    if maker is not None:
+        return f"{told}: {maker} there"
     by = describe_number(failure.module(), 0, "in_channels", found, is_shared=takes_input(failure))
-    return f"{name} takes {expected} channels, its input has {found}: nn.{kind}({found}, {out}, …) there{by}"
+    return f"{told}: nn.{kind}({found}, {out}, …) there{by}"
 
 
 def _find_growing(failure: Failure) -> str | None:

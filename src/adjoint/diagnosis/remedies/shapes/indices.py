@@ -147,6 +147,12 @@ def fit_value(failure: Failure, match: re.Match[str]) -> str:
     if len(value) == len(place) and len(differing) == 1 and value[differing[0]] > place[differing[0]]:
         cut = ", ".join([":"] * differing[0] + [f":{place[differing[0]]}"])
         return f"{told}: {given}[{cut}] fits"
+    is_part = len(value) == len(place) and all(value[i] < place[i] for i in differing)
+    if isinstance(target, ast.Subscript) and is_part:
+        ends = [f":{given}.size({i})" if i in differing else ":" for i in range(differing[-1] + 1)]
+        part = f"{text_of(target.value)}[{text_of(target.slice).strip('()')}, {', '.join(ends)}]"
+        if tuple(getattr(compute(parse(part), failure.frame), "shape", ())) == value:
+            return f"{told}: {part} = {given} fills a part of it"
     return f"{told}: a value of that shape, or of 1 in its dimensions"
 
 

@@ -7,13 +7,14 @@ import re
 from math import prod
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Shape
-from adjoint.diagnosis.causes.computing import open_step
+from adjoint.core.typing import Operand, Shape
+from adjoint.diagnosis.causes.computing import open_program, open_step
 from adjoint.diagnosis.causes.steps import find_root
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     MISSING,
     NamedValue,
+    evaluate,
     is_module,
 )
 from adjoint.diagnosis.remedies.registry import (
@@ -105,6 +106,23 @@ def _flatten_middle(failure: Failure, shapes: list[Shape]) -> str | None:
     return f"{told}: {text_of(node.func)}({parts}, dim=1) is that of all places, {joined}"
 
 
+def _find_branch(failure: Failure, listed: NamedValue, place: int) -> str | None:
+    """Return the convolution of a list that gave one of several maps another size than its input has."""
+    made = None if listed.origin is None else listed.origin.value
+    call, loop = (made.elt, made.generators[0]) if isinstance(made, ast.ListComp) else (None, None)
+    layers: Operand = None if loop is None else evaluate(loop.iter, failure.frame)
+    if not isinstance(call, ast.Call) or loop is None or text_of(call.func) != text_of(loop.target):
+        return None
+    layer: Operand = list(layers)[place] if is_module(layers) or isinstance(layers, list) else None
+    built = None if not is_module(layer) else open_program(failure).find_construction(layer)
+    if built is None or not isinstance(built.node, ast.Call) or {*getattr(layer, "stride", (0,))} != {1}:
+        return None
+    kept = [each for each in built.node.keywords if each.arg != "padding"]
+    changed = ast.Call(built.node.func, built.node.args, [*kept, ast.keyword("padding", ast.Constant("same"))])
+    told = f"{text_of(loop.iter)}[{place}] at {built.place()} has a kernel of {layer.kernel_size[-1]}"
+    return f"{told}, and its padding does not keep the size: {text_of(changed)} there"
+
+
 @remedy(r"Sizes of tensors must match except in dimension", is_last=True)
 def name_joined(failure: Failure, match: re.Match[str]) -> str:
     """Tensors to be joined that differ, by whatever."""
@@ -125,6 +143,9 @@ def name_joined(failure: Failure, match: re.Match[str]) -> str:
             return flat
         odd = next((part for part in parts if part[1][1:] != parts[0][1][1:]), parts[-1])
         told = f"{odd[0]}{at(listed)} is {odd[1]}, and {parts[0][0]} {parts[0][1]}"
+        branch = _find_branch(failure, listed, parts.index(odd))
+        if branch is not None:
+            return f"{told}: {branch}"
     return f"{told}: all sizes but the joined one are to agree" if told else "pad or cut the others to one size"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from dataclasses import dataclass
 
 from adjoint.diagnosis.operands import NamedValue
@@ -42,25 +43,78 @@ def describe_number(
     The text is empty where the number stands in the call that makes the layer, or is computed; and where other layers
     have it too, unless it may be shared.
     """
-    made = None if layer is None or layer.origin is None else layer.origin.value
-    kind = "" if layer is None else type(layer.value).__name__
-    calls = [each for each in ast.walk(made or ast.Module([], [])) if isinstance(each, ast.Call)]
-    made = next((each for each in calls if text_of(each.func).rpartition(".")[2] == kind), None)
-    if layer is None or layer.origin is None or made is None:
+    given = _find_setting(layer, place, keyword)
+    if layer is None or layer.origin is None:
         return ""
-    given = next((each.value for each in made.keywords if each.arg == keyword), None)
-    if given is None and place < len(made.args) and not any(isinstance(each, ast.Starred) for each in made.args):
-        given = made.args[place]
     own = getattr(layer.value, keyword, None)
     found = None if given is None else find_number(layer.origin.source, given, is_shared=is_shared, value=own)
     if found is None:
         return ""
-    is_list = isinstance(getattr(found.node, "value", None), (ast.List, ast.Tuple))
+    is_pair = isinstance(found.node, ast.Assign) and isinstance(found.node.targets[0], ast.Tuple)
+    is_list = isinstance(getattr(found.node, "value", None), (ast.List, ast.Tuple)) and not is_pair
     return (
         f", in {text_of(found.node)} at {found.source.place_of(found.node)}"
         if is_list
         else (f", by {found.describe(number)}")
     )
+
+
+def _find_call(layer: NamedValue | None) -> ast.Call | None:
+    """Return the call of its class that made a layer, within the expression that made what holds it."""
+    made = None if layer is None or layer.origin is None else layer.origin.value
+    kind = "" if layer is None else type(layer.value).__name__
+    calls = [each for each in ast.walk(made or ast.Module([], [])) if isinstance(each, ast.Call)]
+    return next((each for each in calls if text_of(each.func).rpartition(".")[2] == kind), None)
+
+
+def write_exchanged(layer: NamedValue | None, size: int) -> str | None:
+    """Return the call that made a layer with its first two sizes in the other order, where both have names.
+
+    None where another layer of the model takes the size too, which may have been left out before this one.
+    """
+    made, kind = _find_call(layer), "" if layer is None else type(layer.value).__name__
+    if layer is None or layer.origin is None or made is None or len(made.args) < 2:
+        return None
+    first, second = made.args[:2]
+    is_named = all(isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)) for each in (first, second))
+    others = [each for each in layer.origin.source.calls.get(text_of(made.func), ()) if each is not made and each.args]
+    if not is_named or not kind or any(text_of(each.args[0]) in (text_of(second), str(size)) for each in others):
+        return None
+    return text_of(ast.Call(made.func, [second, first, *made.args[2:]], made.keywords))
+
+
+def _find_setting(layer: NamedValue | None, place: int, keyword: str) -> ast.expr | None:
+    """Return the argument of the call that made a layer which is a setting of it."""
+    made = _find_call(layer)
+    given = None if made is None else next((each.value for each in made.keywords if each.arg == keyword), None)
+    is_plain = made is not None and not any(isinstance(each, ast.Starred) for each in made.args)
+    return made.args[place] if made is not None and given is None and is_plain and place < len(made.args) else given
+
+
+def write_maker(
+    layer: NamedValue | None, place: int, keyword: str, number: int, *, is_shared: bool = False
+) -> str | None:
+    """Return the call of the user's function that made a layer, with another number for a setting that it hands on.
+
+    None where the setting is not handed on as it is, or something else of the function is made of it too; and of a
+    class, unless its own input has that size.
+    """
+    given, helper = _find_setting(layer, place, keyword), None if layer is None else layer.source
+    call = None if helper is None or helper.origin is None else helper.origin.value
+    if not isinstance(given, ast.Name) or not isinstance(call, ast.Call) or layer is None or layer.origin is None:
+        return None
+    scope = layer.origin.source.scope_of(given)
+    names = [each for each in parameter_names(scope) if each != "self"]
+    uses = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == given.id]
+    if getattr(scope, "name", "") == "__init__" and not is_shared:
+        return None
+    if given.id not in names or len(uses) > 1 or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    if names.index(given.id) < len(call.args):
+        before = call.args[names.index(given.id)]
+        return text_of(copy.deepcopy(call, {id(before): ast.Constant(number)}))
+    others = [each for each in call.keywords if each.arg != given.id]
+    return text_of(ast.Call(call.func, call.args, [*others, ast.keyword(given.id, ast.Constant(number))]))
 
 
 def find_number(source: SourceFile, node: ast.expr, *, is_shared: bool, value: object = None) -> NumberOrigin | None:

@@ -10,7 +10,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate, find_origin
 from adjoint.diagnosis.remedies.registry import (
-    describe_both_layers,
+    find_both_layers,
     name_operand,
     remedy,
     shape_of,
@@ -26,9 +26,11 @@ def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
     """A matrix product whose inner sizes differ."""
     a, b = shape_of(match[1]), shape_of(match[2])
     x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
-    made = describe_both_layers(failure)
+    made = find_both_layers(failure)
     if made is not None and a[-1] != b[-1]:
-        return f"{made[0]} gives {a[-1]}, {made[1]} {b[-2] if len(b) > 1 else b[-1]}: one number for both"
+        inner = b[-2] if len(b) > 1 else b[-1]
+        told = f"{made[0].describe()} gives {a[-1]}, {made[1].describe()} {inner}"
+        return f"{told}: one number for both, {made[0].write_with(inner)} or {made[1].write_with(a[-1])}"
     wide = _find_wide_mask(failure, x, a[-1], b[-2] if len(b) > 1 else b[-1])
     if wide is not None:
         return wide

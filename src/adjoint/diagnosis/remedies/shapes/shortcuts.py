@@ -11,7 +11,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import Origin, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import (
     at,
-    describe_both_layers,
+    find_both_layers,
     find_part,
     find_producer,
     name_operand,
@@ -104,7 +104,7 @@ def _enlarge_other(failure: Failure, *shapes: Shape) -> str | None:
 def project_features(failure: Failure, match: re.Match[str]) -> str | None:
     """A residual connection around a layer that changes the number of features."""
     node = failure.node
-    if match[1] != match[3] or not isinstance(node, (ast.BinOp, ast.AugAssign)) or describe_both_layers(failure):
+    if match[1] != match[3] or not isinstance(node, (ast.BinOp, ast.AugAssign)) or find_both_layers(failure):
         return None
     sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
     sizes = int(match[2]), int(match[4])

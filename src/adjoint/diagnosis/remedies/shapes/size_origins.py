@@ -7,6 +7,7 @@ import copy
 import re
 from collections.abc import Iterator
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.causes.computing import open_step
 from adjoint.diagnosis.causes.contexts import SourceStep
@@ -22,6 +23,9 @@ DIFFERING = (
     r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)|"
     r"^where\(bool\[([\d,]*)\], \w+\[[\d,]*\], \w+\[([\d,]*)\]\): operands could not be"
 )
+PRODUCT = r"inner sizes differ, \(([\d, ]*)\) @ \(([\d, ]*)\)"
+CREATION = re.compile(r"\.(?:zeros|ones|empty|rand|randn|eye)$")  # of sizes alone
+VARIABLE = re.compile(r"Name\(id='\w+'")
 MIN_SIZE = 3  # smaller numbers are sizes of too many things
 SIZE_OF = re.compile(r"^len\(|\.size\(|\.shape\[")  # of another tensor, to which it belongs
 REDUCTION = re.compile(r"\.(?:sum|mean|max|min|squeeze|flatten|argmax|item)\([^()]*\)(?:\.values|\[0\])?$")
@@ -34,8 +38,12 @@ def _find_sides(failure: Failure, match: re.Match[str]) -> list[tuple[ast.expr, 
     sides: list[ast.expr] = []
     if isinstance(node, ast.BinOp):
         sides = [node.left, node.right]
+    elif isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
     elif isinstance(node, ast.AugAssign):
         sides = [node.target, node.value]
+    elif isinstance(node, ast.Call) and match.re.pattern == PRODUCT:
+        sides = node.args[:2]
     elif (
         isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("masked_fill")
     ):
@@ -79,12 +87,20 @@ def reduce_alike(failure: Failure, match: re.Match[str]) -> str | None:
     made = [each for each in found if each is not None and each.value is not None]
     texts = [text_of(each.value) for each in made if each.value is not None]
     for whole, short in ((0, 1), (1, 0)) if len(texts) == 2 else ():
-        reduction = REDUCTION.search(texts[whole])
-        if reduction is None or texts[whole] != texts[short] + reduction[0]:
-            continue
         name, other = text_of(sides[short][0]), text_of(sides[whole][0])
-        told = f"{other} at {made[whole].place()} goes through {reduction[0]}, and {name} at {made[short].place()}"
-        return f"{told} does not: {name} = {texts[whole]} there"
+        reduction = REDUCTION.search(texts[whole])
+        if reduction is not None and texts[whole] == texts[short] + reduction[0]:
+            told = f"{other} at {made[whole].place()} goes through {reduction[0]}, and {name} at {made[short].place()}"
+            return f"{told} does not: {name} = {texts[whole]} there"
+        value, partner = made[whole].value, made[short].value
+        for part in ast.walk(value) if value is not None and partner is not None else ():
+            if not isinstance(part, ast.Subscript) or not isinstance(part.slice, ast.Slice) or value is None:
+                continue
+            changed = part.value if part is value else copy.deepcopy(value, {id(part): part.value})
+            forms = {VARIABLE.sub("Name(", ast.dump(each)) for each in (changed, partner) if each is not None}
+            if partner is not None and len(forms) == 1:  # they differ in the names of variables alone
+                told = f"{other} at {made[whole].place()} takes {text_of(part)}, and {name} at {made[short].place()}"
+                return f"{told} takes all: {other} = {text_of(changed)} there"
     return None
 
 
@@ -113,6 +129,32 @@ def give_other_size(failure: Failure, match: re.Match[str]) -> str | None:
         told = f"{_name(failure, node)} has {size} there, by {text_of(given[0])} in {text_of(call)} at {step.place()}"
         return f"{told}, and {_name(failure, partner)} {number}: {text_of(changed)} there"
     return None
+
+
+@remedy(PRODUCT)
+def give_identity(failure: Failure, match: re.Match[str]) -> str | None:
+    """A product with an identity of another size."""
+    sides = _find_sides(failure, match)
+    (_, a), (node, b) = sides if len(sides) == 2 else ((None, ()), (None, ()))
+    is_identity = isinstance(node, ast.Call) and text_of(node.func).endswith(".eye")
+    return _change_literal(failure, sides[1], sides[0], b[0], a[-1]) if is_identity else None
+
+
+def _change_literal(
+    failure: Failure, side: tuple[ast.expr, Shape], partner: tuple[ast.expr, Shape], size: int, number: int
+) -> str | None:
+    """Return the call that made one side with another number for one that is written in it, and its place."""
+    node = side[0]
+    origin = None if failure.line is None else find_origin(failure.line.source, node, failure.stack)
+    call = node if isinstance(node, ast.Call) or origin is None else origin.value
+    if not isinstance(call, ast.Call) or CREATION.search(text_of(call.func)) is None:
+        return None
+    given = [each for each in call.args if isinstance(each, ast.Constant) and each.value == size]
+    if len(given) != 1:
+        return None
+    changed = copy.deepcopy(call, {id(given[0]): ast.Constant(number)})
+    told = f"{_name(failure, node)} has {size} there, and {_name(failure, partner[0])} {number}: {text_of(changed)}"
+    return told + ("" if call is node or origin is None else f" at {origin.place()}")
 
 
 def _find_size(failure: Failure, node: ast.expr, size: int) -> tuple[SourceStep, ast.Call, list[ast.expr]] | None:
@@ -163,3 +205,27 @@ def match_samples(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     (x, place), (y, other) = roots
     return f"{x} at {place} has {a[0]} and {y} at {other} {b[0]} samples: as many in both"
+
+
+@remedy(DIFFERING, is_last=True)
+@remedy(PRODUCT, is_last=True)
+def change_written_size(failure: Failure, match: re.Match[str]) -> str | None:
+    """A size that is written in the call that made one side; of two, that which fewer tensors of the frame have."""
+    sides = _find_sides(failure, match)
+    if len(sides) != 2:
+        return None
+    shapes = [shape for _, shape in sides]
+    is_product = match.re.pattern == PRODUCT
+    if is_product:
+        sizes = (shapes[0][-1], shapes[1][-min(2, len(shapes[1]))])
+    else:
+        pairs = {(p, q) for p, q in zip(shapes[0][::-1], shapes[1][::-1], strict=False) if p != q and 1 not in (p, q)}
+        if len(pairs) != 1 or len(shapes[0]) != len(shapes[1]):
+            return None
+        (sizes,) = pairs
+    held = [tuple(each.shape) for each in failure.frame.f_locals.values() if isinstance(each, Tensor)]
+    for own in sorted((1, 0) if is_product else (0, 1), key=lambda each: held.count(shapes[each])):
+        told = _change_literal(failure, sides[own], sides[1 - own], sizes[own], sizes[1 - own])
+        if told is not None:
+            return told
+    return None

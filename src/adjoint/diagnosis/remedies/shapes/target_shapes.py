@@ -164,4 +164,7 @@ def _advise_outputs(layer: OutputLayer | None, given: int, target: str, wanted: 
     """Return which layer gives more or fewer values for each sample than there are targets."""
     if layer is None:
         return f"the last layer gives {given} values for each sample, and {target} has {wanted}: make it {wanted} there"
+    if ".Conv" in layer.describe() and given % wanted == 0:
+        told = f"{layer.describe()} gives a map of {given // wanted} values for each of the {wanted} in {target}"
+        return f"{told}: .mean((2, 3)) of it, or a kernel of its whole size there"
     return f"{layer.describe()} gives {given}, and {target} has {wanted}: {layer.write_with(wanted)} there"

@@ -40,6 +40,7 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     node = parent if isinstance(parent, ast.Call) and parent.func is node else node  # a method that is not there
     trial = Trial(node, failure.frame)
+    trial.stack = failure.stack
     if not trial.fails_alike(failure.error):
         return None
     best: tuple[tuple[int, bool], Edit, ast.expr, str] | None = None

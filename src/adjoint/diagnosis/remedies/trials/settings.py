@@ -16,6 +16,7 @@ from adjoint.diagnosis.remedies.language.arguments import is_truth
 from adjoint.diagnosis.remedies.registry import at, find_meaning, find_settings, remedy
 from adjoint.diagnosis.remedies.trials.origins import find_made, runs_with, substitute
 from adjoint.diagnosis.repairs.expression import call_of, parameter_names
+from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import Trial, compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -81,7 +82,7 @@ def change_number(failure: Failure, match: re.Match[str]) -> str | None:
         if not Trial(whole, failure.frame).fails_alike(failure.error):
             continue
         fitting = _find_fitting(failure, whole, part, value)
-        if fitting is None:
+        if fitting is None or (whole is node and not fits(failure, part, repr(fitting))):
             continue
         label = f"{name}=" if name else ""
         own = failure.find_operand(text_of(part))
