@@ -59,6 +59,7 @@ def name_keywords(failure: Failure, match: re.Match[str]) -> str | None:
             find_spelling(match[1], names)
             or next(iter(near), None)
             or next((name for name in names if name in match[1].split("_")), None)
+            or find_shared_word(match[1], names)
             or next(iter(get_close_matches(match[1], names, 1, 0.6)), None)
         )
     advice = f"{similar}= is meant, perhaps; " if similar else f"it knows no {match[1]}=, leave it out; "
@@ -187,6 +188,9 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
             similar = find_similar_name(match[1], known) or find_shared_word(match[1], held)
             similar = similar or _find_abbreviated(owner, match[1])
             hint = f"{text_of(node.value)}.{similar} is meant, perhaps; " if similar and not similar.isdigit() else ""
+            unused = _find_unused_call(failure, node.value) if match[1] in ("backward", "item") else None
+            if unused is not None:
+                return unused
             if _is_of_library(owner) and type(owner).__name__ not in ("Sequential", "Module"):
                 own = f"it has {', '.join(held)}" if held else f"{type(owner).__name__} has no {match[1]}"
                 return _choose_parts(failure, text_of(node.value), owner, match[1]) or f"{hint}{own}"
@@ -260,3 +264,14 @@ def _choose_parts(failure: Failure, name: str, part: Operand, attribute: str) ->
         f"{name} is each part in turn, and {kind} has no {attribute}: if hasattr({name}, {attribute!r}), or "
         f"isinstance({name}, nn.Linear), before it"
     )
+
+
+def _find_unused_call(failure: Failure, owner: ast.expr) -> str | None:
+    """Return the statement that calls a loss and lets go of its value, where the value is asked of the loss itself."""
+    source = None if failure.line is None else failure.line.source
+    for node in source.nodes_of(ast.Expr) if source is not None else ():
+        call = node.value
+        if isinstance(call, ast.Call) and text_of(call.func) == text_of(owner) and source is not None:
+            told = f"{text_of(owner)} is the function, and {text_of(call)} at {source.place_of(node)} gives the value"
+            return f"{told}: value = {text_of(call)} there, and value here"
+    return None

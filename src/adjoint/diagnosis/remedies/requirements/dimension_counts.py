@@ -251,6 +251,7 @@ def permute_all(failure: Failure, match: re.Match[str]) -> str | None:
     if count == 2 and dims == [2, 0, 1]:
         return f"{told}: a grey image has no channels, {text_of(owner)}[..., None].expand(-1, -1, 3) before it"
     if count == wanted + 1 and sorted(dims) == [*range(wanted)]:
-        order = ", ".join(map(str, (0, *(each + 1 for each in dims))))
+        shifted = [*dims, wanted] if dims[0] == 0 else [0, *(each + 1 for each in dims)]
+        order = ", ".join(map(str, shifted))
         return f"{told}: {text_of(owner)}.permute({order}) leaves the batch first"
     return f"{told}: {text_of(owner)}.unsqueeze(0) before it" if count == wanted - 1 and dims[0] == 0 else None
