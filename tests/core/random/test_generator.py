@@ -15,6 +15,7 @@ from tests.support.scripts import output_of
 from tests.support.threads import in_threads
 
 import adjoint
+from adjoint.core.random.box_muller import normal_pairs, scalar_normal_pairs
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.random.generator_state import TORCH_STATE
 
@@ -427,3 +428,12 @@ def test_a_stream_is_put_back_where_a_snapshot_was_taken() -> None:
     generator.restore(snapshot)
     assert adjoint.equal(generator.get_state(), fresh)
     assert generator.initial_seed() == 5
+
+
+def test_few_normals_are_those_of_numpys_functions() -> None:
+    uniforms = Generator().manual_seed(2).uniform(400, "float64")
+    np.testing.assert_array_equal(scalar_normal_pairs(uniforms.tolist()), normal_pairs(uniforms))
+    edges = np.array([0.0, 0.0, 0.75, 0.5, 0.5, 1 - 2.0**-53])
+    found = np.array(scalar_normal_pairs(edges.tolist()))
+    np.testing.assert_array_equal(found, normal_pairs(edges))
+    assert not np.signbit(found[found == 0]).any()

@@ -188,3 +188,20 @@ def test_what_a_generator_of_a_cpu_refuses(name: str) -> None:
 def test_names_of_parameters() -> None:
     assert list(inspect.signature(ad.randint).parameters)[:3] == ["low", "high", "size"]
     assert list(inspect.signature(ad.normal).parameters)[:3] == ["mean", "std", "size"]
+
+
+def test_filling_without_history_counts_as_one_write_and_keeps_what_needs_the_values() -> None:
+    x = ad.zeros(2, 3)
+    assert x.uniform_() is x
+    assert x._version == 1
+    assert x[0]._version == 1
+    w = ad.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        w.normal_()
+    with ad.no_grad():
+        w.normal_()
+    y = w * 2
+    loss = (y * y).sum()
+    y.detach().normal_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

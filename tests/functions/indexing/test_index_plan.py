@@ -62,3 +62,33 @@ def test_reads_and_writes_without_a_history_need_no_plan() -> None:
         x[i, 1:] = float(i)
         assert x[i, 1].item() == i
     assert index_plan._make_basic_plan.cache_info() == before
+
+
+@pytest.mark.parametrize("dtype", [ad.int64, ad.int32, ad.int8])
+def test_tensors_of_one_integer_are_read_as_positions(dtype: ad.dtype) -> None:
+    x, row, column = ad.tensor(VALUES), ad.tensor(1, dtype=dtype), ad.tensor(-1, dtype=dtype)
+    for key, plain in (((row,), (1,)), ((row, column), (1, -1)), ((..., column), (..., -1)), ((row, None), (1, None))):
+        view = x[key]
+        np.testing.assert_array_equal(view.numpy(), VALUES[plain])
+        assert np.may_share_memory(view.array, x.array)
+    np.testing.assert_array_equal(x[row].numpy(), VALUES[1])
+    version = x._version
+    x[row, 0, column] += 5
+    assert x._version == version + 2
+    assert x[1, 0, 3] == VALUES[1, 0, 3] + 5
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        x[ad.tensor(7, dtype=dtype)]
+
+
+def test_no_index_plan_is_made_for_a_tensor_of_one_integer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_plan.IndexPlan, "__init__", lambda *_, **__: pytest.fail("a plan is made"))
+    x, one = ad.zeros(3, 4), ad.tensor(1)
+    assert x[one, 2].item() == 0
+    x[one, one] = 2.5
+    assert x.sum().item() == 2.5
+
+
+def test_a_compiled_step_reads_the_position_of_each_call() -> None:
+    step = ad.compile(lambda x, at: x[at] * 2)
+    x = ad.arange(5.0)
+    assert [step(x, ad.tensor(at)).item() for at in (1, 3, 0)] == [2, 6, 0]

@@ -19,7 +19,7 @@ from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.evaluation import compute
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
-from adjoint.core.op.recorder import record_output
+from adjoint.core.op.recorder import record_output, wrap_unrecorded
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.storage import is_inference
@@ -128,6 +128,27 @@ def make_variadic_call(op: Op) -> Callable[..., Tensor]:
         return found(*inputs, **params)
 
     return call
+
+
+def make_source_call(op: Op) -> Callable[..., Tensor]:
+    """Make the call of an op without inputs, such as a draw: it evaluates and wraps, for there is nothing to record."""
+    evaluated = op.evaluate
+
+    def call(**params: object) -> Tensor:
+        if default.narrow or (nondefault.count and (mode.needs_slow_path or nondefault.meta_tensors)):
+            return apply(op, (), params)
+        try:
+            data = evaluated(**params)
+        except EVALUATION_ERRORS as error:
+            data = retry_ignoring_fp_errors(op, (), params, error)
+        return wrap_unrecorded(data if type(data) is np.ndarray else np.asarray(data))
+
+    return call
+
+
+def has_no_operands(op: Op) -> bool:
+    """Return whether an op makes its result of parameters alone, in NumPy."""
+    return not op.inputs and not op.variadic and op.promotion is None and op.native is None
 
 
 def can_write_call(op: Op) -> bool:

@@ -14,7 +14,13 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.apply import NO_PARAMS, apply
-from adjoint.core.op.call_template import can_write_call, make_call, make_variadic_call
+from adjoint.core.op.call_template import (
+    can_write_call,
+    has_no_operands,
+    make_call,
+    make_source_call,
+    make_variadic_call,
+)
 from adjoint.core.op.elementwise_kernels import ArithmeticKernel, with_binary_kernel, with_unary_kernel
 from adjoint.core.op.evaluation import evaluate
 from adjoint.core.op.movement_call import make_movement_call
@@ -339,6 +345,8 @@ def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any)
 
     def declare(function: Function) -> Function:
         op = _make_op(function, family=family, spec=spec, **facets)
+        if has_no_operands(op):
+            return publish(make_source_call(op), op)
         if not can_write_call(op):
             return publish(op.public, op)
         return publish(make_variadic_call(op) if op.variadic else make_call(op), op)

@@ -68,6 +68,15 @@ def normal_pairs(uniform: Float64) -> Float64:
     return np.stack([radius * apply_libm(math.cos, angle), radius * apply_libm(math.sin, angle)], axis=-1).reshape(-1)
 
 
+def scalar_normal_pairs(uniform: list[float]) -> list[float]:
+    """Return `normal_pairs` of Python's numbers, none of which is -0."""
+    normals = []
+    for v, u in zip(uniform[0::2], uniform[1::2], strict=True):
+        radius, angle = math.sqrt(-2 * math.log1p(-u)), 2 * math.pi * v
+        normals += (radius * math.cos(angle) + 0.0, radius * math.sin(angle) + 0.0)
+    return normals
+
+
 def _blocks_float64(u: Float64, v: Float64) -> tuple[Float64, Float64]:
     radius = np.sqrt(-2 * apply_libm(log, 1 - u))
     angle = 2 * math.pi * v

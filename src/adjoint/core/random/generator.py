@@ -9,13 +9,22 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, is_bfloat16
 from adjoint.core.random.box_muller import BLOCK
-from adjoint.core.random.generator_state import SECONDS_PER_INTEGER, SECONDS_PER_SWAP, RandomStream, entropy_seed
+from adjoint.core.random.generator_state import (
+    FLOAT64,
+    SECONDS_PER_EXPONENTIAL,
+    SECONDS_PER_EXPONENTIAL_CALL,
+    SECONDS_PER_INTEGER,
+    SECONDS_PER_SWAP,
+    RandomStream,
+    entropy_seed,
+)
 from adjoint.core.random.libm_functions import apply_libm
 from adjoint.core.random.rejection_sampling import largest_exact_integer, range_to_largest, representable_range
 from adjoint.core.runtime.libm import fused_multiply_add
 from adjoint.core.typing import Array, NumpyDtype
 
 Shape = int | Sequence[int]
+FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
 
 
 class Generator(RandomStream):
@@ -38,7 +47,8 @@ class Generator(RandomStream):
             return sample
         if low == 0 and high == 1:
             with self._lock:
-                return self._draw_uniforms(math.prod(sizes), kind).reshape(sizes)
+                drawn = self._draw_units(math.prod(sizes), kind)
+            return drawn if len(sizes) == 1 else drawn.reshape(sizes)
         limit = float(np.finfo(kind).max)
         if not (abs(low) <= limit and abs(high) <= limit):
             raise RuntimeError(f"uniform: low and high must be finite numbers of {kind}, but got {low:g} and {high:g}")
@@ -67,21 +77,29 @@ class Generator(RandomStream):
             return np.empty(sizes, kind)
         with self._lock:
             standard = self._few_normals(count) if count < BLOCK else self._many_normals(count, kind)
-        scale, shift = standard.dtype.type(std), standard.dtype.type(mean)
-        if shift != 0:
-            sample = fused_multiply_add(standard, scale, shift)
-        else:  # nothing is rounded twice; adding 0 turns -0 into 0, as the fused operation does
-            sample = standard if scale == 1 else standard * scale
+        if mean != 0:
+            sample = fused_multiply_add(standard, standard.dtype.type(std), standard.dtype.type(mean))
+        elif std != 1:  # nothing is rounded twice; adding 0 turns -0 into 0, as the fused operation does
+            sample = standard * standard.dtype.type(std)
             sample += 0
-        return sample.astype(kind, copy=False).reshape(sizes)
+        else:
+            sample = standard
+        if sample.dtype is not kind:
+            sample = sample.astype(kind)
+        return sample if len(sizes) == 1 else sample.reshape(sizes)
 
     def exponential(self, shape: Shape, dtype: NumpyDtype | type | str, lambd: float = 1.0) -> Array:
         """-ln(1 - u) / lambd, with u uniform on [0, 1), in float64 whatever the dtype."""
         sizes, kind = _check_sizes(shape), _check_floating_dtype("exponential", dtype)
         if not lambd > 0:
             raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+        count = math.prod(sizes)
         with self._lock:
-            unit = self._draw_uniforms(math.prod(sizes), np.dtype(np.float64))
+            native = self._native_sampler(SECONDS_PER_EXPONENTIAL_CALL + count * SECONDS_PER_EXPONENTIAL)
+            if native is not None and count and kind.char in "fd":
+                waits: Array = native.exponentials(count, kind, lambd)
+                return waits.reshape(sizes)
+            unit = self._draw_units(count, FLOAT64)
         return cast_sample(-1.0 / lambd * apply_libm(math.log1p, -unit), kind).reshape(sizes)
 
     def bernoulli(self, shape: Shape, p: float | Array, dtype: NumpyDtype | type | str) -> Array:
@@ -104,7 +122,7 @@ class Generator(RandomStream):
                 raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
             unit_kind = np.dtype(np.float64)
         with self._lock:
-            unit = self._draw_uniforms(math.prod(sizes), unit_kind)
+            unit = self._draw_units(math.prod(sizes), unit_kind)
         sample: Array = np.less(unit, chances).astype(kind).reshape(sizes)
         return sample
 
@@ -131,8 +149,14 @@ class Generator(RandomStream):
             if native is not None:
                 return cast_sample(native.integers(count, low, span), kind).reshape(sizes)
             words = self._stream.double_words(count) if span >= 2**28 else self._stream.words(count)
-        numbers = words if span == 2**64 else words % np.uint64(span) + np.uint64(low % 2**64)
-        return cast_sample(numbers.view(np.int64), kind).reshape(sizes)
+        if span != 2**64:
+            words %= np.uint64(span)
+            if low:
+                words += np.uint64(low % 2**64)
+        numbers = words.view(INT64)
+        if kind is not INT64:
+            numbers = cast_sample(numbers, kind)
+        return numbers if len(sizes) == 1 else numbers.reshape(sizes)
 
     def random(self, shape: Shape, dtype: NumpyDtype | type | str) -> Array:
         """Integers from 0 to the largest of the dtype, or to 2**24 for float32 and 2**53 for float64 (`random_`)."""
@@ -178,7 +202,10 @@ def _rebuild_generator(state: Array) -> Generator:
 
 
 def _check_sizes(shape: Shape) -> tuple[int, ...]:
-    sizes = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    if type(shape) is tuple:
+        sizes = shape
+    else:
+        sizes = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(shape)
     for size in sizes:
         if size < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {size}: {list(sizes)}")
@@ -186,6 +213,8 @@ def _check_sizes(shape: Shape) -> tuple[int, ...]:
 
 
 def _check_floating_dtype(name: str, dtype: NumpyDtype | type | str) -> NumpyDtype:
+    if dtype is FLOAT32 or dtype is FLOAT64:
+        return dtype
     kind = np.dtype(dtype)
     if kind.kind != "f" and not is_bfloat16(kind):
         error = RuntimeError if name in ("exponential", "dropout") else NotImplementedError

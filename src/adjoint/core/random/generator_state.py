@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.device import require_cpu
 from adjoint.core.op.eager_kernels import kernel_provider, make_sampler, report_kernel_errors
-from adjoint.core.random.box_muller import BLOCK, normal_blocks, normal_pairs
+from adjoint.core.random.box_muller import BLOCK, normal_blocks, normal_pairs, scalar_normal_pairs
 from adjoint.core.random.mt19937 import MersenneTwister
 from adjoint.core.runtime.fork_safety import hold_across_fork
 from adjoint.core.runtime.libm import fused_multiply_add
@@ -28,7 +28,14 @@ NUMPY_SECONDS_BEFORE_NATIVE = 0.05  # native code is loaded once NumPy has drawn
 # Seconds that NumPy, or Python, takes for a number.
 SECONDS_PER_NORMAL_CALL = 2e-4  # NumPy's many small calls
 SECONDS_PER_UNIFORM, SECONDS_PER_SCALED_UNIFORM, SECONDS_PER_NORMAL = 5e-9, 2e-8, 2.5e-7
+SECONDS_PER_EXPONENTIAL_CALL, SECONDS_PER_EXPONENTIAL = 1e-5, 7e-8
 SECONDS_PER_INTEGER, SECONDS_PER_SWAP = 7e-9, 1e-7
+
+FLOAT64 = np.dtype(np.float64)
+# as arrays, which NumPy's functions take in half the time of its scalars
+SINGLE_MASK, SINGLE_SCALE = np.array(2**24 - 1, np.uint64), np.array(2.0**-24, np.float32)
+DOUBLE_MASK, DOUBLE_SCALE = np.array(2**53 - 1, np.uint64), np.array(2.0**-53)
+MAX_SCALAR_PAIRS = 8  # of normals, for which Python takes less time than NumPy's calls, or as much
 
 # What `torch.get_rng_state()` holds. `left` and `next` give one position twice: the draws until the next block is made
 # (that one included), and the index of the next word. Only `spare` is in use of what follows the words.
@@ -181,7 +188,7 @@ class RandomStream:
     def uniform_doubles(self, count: int) -> Array:
         """Uniforms on [0, 1) in float64, (count,)."""
         with self._lock:
-            return self._draw_uniforms(count, np.dtype(np.float64))
+            return self._draw_units(count, FLOAT64)
 
     def normals(self, count: int) -> Array:
         """Standard normals in float64, (count,), drawn in pairs as those of short tensors are."""
@@ -210,43 +217,59 @@ class RandomStream:
                     make_sampler.empty()
         return self._sampler
 
+    def _draw_units(self, count: int, kind: NumpyDtype) -> Array:
+        """Uniform on [0, 1); float32 or float64."""
+        native = self._native_sampler(count * SECONDS_PER_UNIFORM)
+        if native is not None:
+            drawn: Array = native.units(count, kind)
+            return drawn
+        if kind.itemsize == 4:
+            words = self._stream.words(count)
+            drawn = np.bitwise_and(words, SINGLE_MASK, words).astype(kind)
+            return np.multiply(drawn, SINGLE_SCALE, drawn)
+        words = self._stream.double_words(count)
+        return np.multiply(np.bitwise_and(words, DOUBLE_MASK, words).astype(kind), DOUBLE_SCALE)
+
     def _draw_uniforms(self, count: int, kind: NumpyDtype, low: float = 0.0, high: float = 1.0) -> Array:
         """u (high - low) + low, rounded once, with u uniform on [0, 1); float32 or float64."""
+        if low == 0 and high == 1:
+            return self._draw_units(count, kind)
         first, last = kind.type(low), kind.type(high)
-        in_unit_interval = low == 0 and high == 1
-        native = self._native_sampler(count * (SECONDS_PER_UNIFORM if in_unit_interval else SECONDS_PER_SCALED_UNIFORM))
+        native = self._native_sampler(count * SECONDS_PER_SCALED_UNIFORM)
         if native is not None:
             drawn: Array = native.uniforms(count, kind, first, last)
             return drawn
-        if kind == np.float32:
-            words = self._stream.words(count) & np.uint64(2**24 - 1)
-            drawn = words.astype(np.float32) * np.float32(2.0**-24)
-        else:
-            words = self._stream.double_words(count) & np.uint64(2**53 - 1)
-            drawn = words * 2.0**-53
-        if count and not in_unit_interval:
+        drawn = self._draw_units(count, kind)
+        if count:
             drawn = fused_multiply_add(drawn, last - first, first)
             drawn[drawn == last] = first  # rounding may reach the open end
         return drawn
 
     def _few_normals(self, count: int) -> Array:
+        """Standard normals in float64, none of which is -0."""
         spare = [] if self._spare is None else [self._spare]
         pairs = (count - len(spare) + 1) // 2
-        normals = np.concatenate([spare, normal_pairs(self._draw_uniforms(2 * pairs, np.dtype(np.float64)))])
+        if pairs <= MAX_SCALAR_PAIRS:
+            drawn = spare + scalar_normal_pairs(self._draw_units(2 * pairs, FLOAT64).tolist())
+            self._spare = drawn.pop() if len(drawn) > count else None
+            return np.array(drawn, FLOAT64)
+        normals = np.concatenate([spare, normal_pairs(self._draw_units(2 * pairs, FLOAT64))]) + 0.0
         self._spare = float(normals[-1]) if normals.size > count else None
         return normals[:count]
 
     def _many_normals(self, count: int, kind: NumpyDtype) -> Array:
+        """Standard normals, float32 or float64, none of which is -0."""
         whole = count - count % BLOCK
         native = self._native_sampler(SECONDS_PER_NORMAL_CALL + count * SECONDS_PER_NORMAL)
         if native is not None and kind.itemsize > 2:
             return native.normals(count, kind)
         narrow, kind = kind.itemsize == 2, np.dtype(np.float32) if kind.itemsize == 2 else kind
-        unit = self._draw_uniforms(whole if narrow else count, kind)
+        unit = self._draw_units(whole if narrow else count, kind)
         normals = np.empty(count, kind)
         normals[:whole] = normal_blocks(unit[:whole])
         if whole < count:
-            normals[-BLOCK:] = normal_blocks(self._draw_uniforms(BLOCK, kind))
+            normals[-BLOCK:] = normal_blocks(self._draw_units(BLOCK, kind))
+        normals += 0
         return normals
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 BLOCK = 624
 STATE_WORDS: Any = ctypes.c_uint32 * (BLOCK + 1)  # the state in memory: the block and the position
+WORD_BITS = np.array(32, np.uint64)
 CHUNK = 512  # uniforms that are made at once where it is not known how many it takes
 
 
@@ -43,7 +44,9 @@ class MersenneTwister:
         """The next `count` 32-bit words, one per element."""
         if count == 0:
             return np.empty(0, np.uint64)
-        engine = self._seed_engine()
+        engine = self._engine if self._seed is None else None
+        if engine is None:
+            engine = self._seed_engine()
         self._first = None
         return engine.random_raw(count)
 
@@ -80,7 +83,8 @@ class MersenneTwister:
     def double_words(self, count: int) -> NDArray[np.uint64]:
         """The next `count` 64-bit words, each of two 32-bit ones, the higher half first."""
         words = self.words(2 * count)
-        return (words[0::2] << np.uint64(32)) | words[1::2]
+        high: NDArray[np.uint64] = np.left_shift(words[0::2], WORD_BITS)
+        return np.bitwise_or(high, words[1::2], high)
 
     def state(self) -> tuple[NDArray[np.uint32], int]:
         """The current block (624,) and the position in it."""

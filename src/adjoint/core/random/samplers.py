@@ -97,10 +97,17 @@ def multinomial(generator: Generator, weights: Array, count: int, replacement: b
     """
     wide = _wide(weights)
     replacement = replacement and count > 1
-    plain = wide.size and wide.min() >= 0 and wide.max() < np.inf and wide.max(-1).min() > 0  # the checks all pass
-    if not plain:
+    if not (wide.size and wide.min() >= 0 and _has_positive_rows(wide)):  # or the checks all pass
         _refuse_weights(wide, replacement)
     return _with_replacement(generator, wide, count) if replacement else _races(generator, weights, count, by_column)
+
+
+def _has_positive_rows(wide: Array) -> bool:
+    """Return whether the largest of each row is above 0 and finite; of NaN it is neither."""
+    largest = wide.max(-1)
+    if largest.ndim:
+        return bool(largest.min() > 0 and largest.max() < np.inf)
+    return bool(0 < largest < np.inf)
 
 
 def _refuse_weights(wide: Array, replacement: bool) -> None:
@@ -120,8 +127,10 @@ def _races(generator: Generator, weights: Array, count: int, by_column: bool) ->
     kind, wide = weights.dtype, _wide(weights)
     shape = weights.shape[::-1] if by_column else weights.shape
     waiting = generator.exponential(shape, kind)
-    races = (wide / (waiting.T if by_column else waiting).astype(wide.dtype)).astype(kind).astype(wide.dtype)
-    if count == 1 and not np.isnan(races).any():
+    races = wide / (waiting.T if by_column else waiting).astype(wide.dtype, copy=False)
+    if kind is not races.dtype:
+        races = races.astype(kind).astype(wide.dtype)
+    if count == 1 and not math.isnan(races.max()):  # NaN, if one is
         return races.argmax(-1, keepdims=True)
     return np.argsort(-races, -1, kind="stable")[..., :count]
 

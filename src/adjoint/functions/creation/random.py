@@ -18,6 +18,7 @@ from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
 from adjoint.functions.api.out import write_out
 from adjoint.functions.api.publish import rename_node
+from adjoint.functions.api.quiet_write import mark_quiet_write, quiet_array
 from adjoint.functions.creation.creation import dtype_for_out, finish_factory
 from adjoint.functions.indexing.gather import _broadcast_or_raise
 from adjoint.ops.elementwise import arithmetic, select
@@ -401,6 +402,11 @@ def random_(self: Tensor, *range: float | None, generator: Generator | None = No
 def fill_with_draws(self: Tensor, name: str, draw: Function, generator: Generator | None, **params: Any) -> Tensor:
     """Fill a tensor with `draw(shape=…, dtype=…, generator=…, **params)`, in the order of its memory."""
     kind, source = self.array.dtype, generator or default_generator
+    array = quiet_array(self)
+    if array is not None:
+        array[...] = draw(shape=array.shape, dtype=kind, generator=source, **params).array
+        mark_quiet_write(self, array)
+        return self
     drawn = draw_in_memory_order(self, lambda shape: draw(shape=shape, dtype=kind, generator=source, **params))
     return write_in_place(self, drawn, name)
 

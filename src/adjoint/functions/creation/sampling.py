@@ -34,21 +34,22 @@ def multinomial(
         if isinstance(out, Tensor) and out.array.dtype != np.int64:
             raise RuntimeError(f"multinomial expects Long tensor out, got: {out.array.dtype}")
         return write_out(out, multinomial, input.detach(), num_samples, replacement, generator=generator)
-    kind = input.array.dtype
-    if input.ndim not in (1, 2):
+    kind, shape = input.array.dtype, input.array.shape
+    if not 1 <= len(shape) <= 2:
         raise RuntimeError("prob_dist must be 1 or 2 dim")
     if kind.kind not in "fV":
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {kind}")
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
-    if not replacement and num_samples > input.shape[-1]:
+    if not replacement and num_samples > shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    if input.shape[-1] > 2**24:
+    if shape[-1] > 2**24:
         raise RuntimeError("number of categories cannot exceed 2^24")
     by_column = memory_order(input) is not None
     source = generator or default_generator
+    weights = input if input.node is None else input.detach()
     return ops.multinomial(
-        input.detach(), count=num_samples, replacement=bool(replacement), by_column=by_column, generator=source
+        weights, count=num_samples, replacement=bool(replacement), by_column=by_column, generator=source
     )
 
 

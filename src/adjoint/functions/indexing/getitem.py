@@ -21,7 +21,7 @@ from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.api.quiet_write import mark_quiet_write, quiet_array
-from adjoint.functions.indexing.index_plan import IndexPlan, deprecate, find_basic_plan, is_basic_key
+from adjoint.functions.indexing.index_plan import IndexPlan, deprecate, find_basic_plan, is_basic_key, read_positions
 from adjoint.functions.indexing.traced_masks import MISMATCH, drop_leading_ones, masked_assign_traced
 from adjoint.ops.elementwise import select
 from adjoint.ops.indexing import indexing
@@ -39,7 +39,7 @@ def getitem(x: Tensor, key: Operand) -> Tensor:
     Raises IndexError for positions outside the tensor.
     """
     array = x.array
-    if type(array) is np.ndarray and is_basic_key(key):
+    if type(array) is np.ndarray and (is_basic_key(key) or is_basic_key(key := read_positions(key))):
         out = index_view(x, array, key)
     else:
         out = _try_simple_getitem(x, key)
@@ -143,7 +143,7 @@ def setitem(x: Tensor, key: Operand, value: Operand) -> None:
     """
     if x.array.dtype.char == "f":
         check_range(value, x.array.dtype)
-    is_basic = type(x.array) is np.ndarray and is_basic_key(key)
+    is_basic = type(x.array) is np.ndarray and (is_basic_key(key) or is_basic_key(key := read_positions(key)))
     if _try_quiet_assign(x, key, value) if is_basic else _try_quiet_index_assign(x, key, value):
         return
     plan = find_basic_plan(x.array.shape, key) if is_basic else IndexPlan(x.array.shape, key)

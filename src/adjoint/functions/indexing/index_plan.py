@@ -263,6 +263,29 @@ def is_basic_key(key: Operand) -> bool:
     return True
 
 
+def read_positions(key: Operand) -> Operand:
+    """Return a key with the numbers in place of tensors that are one signed integer, as `_normalize_index` reads them.
+
+    In a step that is traced they stay, for another call has others.
+    """
+    if nondefault.count and mode.interpreter is not None:
+        return key
+    if type(key) is not tuple:
+        return int(key.array) if is_position(key) else key
+    for item in key:
+        if is_position(item):
+            return tuple([int(item.array) if is_position(item) else item for item in key])
+    return key
+
+
+def is_position(item: Operand) -> bool:
+    """Return whether an item of a key is a tensor of one signed integer without dimensions, whose value is known."""
+    if type(item) is not Tensor:
+        return False
+    array = item.array
+    return type(array) is np.ndarray and not array.shape and array.dtype.kind == "i"
+
+
 def find_basic_plan(shape: Shape, key: Operand) -> IndexPlan:
     """Return the plan of a basic key, made once for each shape."""
     return _make_basic_plan(shape, _hashable(key))

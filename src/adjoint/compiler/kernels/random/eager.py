@@ -16,6 +16,7 @@ from adjoint.compiler.kernels.random.mt19937 import SCRATCH_BYTES, U64, draw
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import Target, host
+from adjoint.compiler.llvm.math.wide_precision import library
 from adjoint.compiler.llvm.types import F32, F64, I64, PTR, U8, U32, Reg, Type
 from adjoint.compiler.runtime.cpython_layout import DATA, can_read_arrays
 from adjoint.core.random.box_muller import BLOCK
@@ -37,11 +38,23 @@ class Drawer:
         self._places = memory.ctypes.data, self._scratch.ctypes.data
         self._functions = _functions()
 
-    def uniforms(self, count: int, kind: NumpyDtype, first: float = 0.0, last: float = 1.0) -> Array:
+    def units(self, count: int, kind: NumpyDtype) -> Array:
+        """Uniform on [0, 1), (count,), float32 or float64."""
+        out = np.empty(count, kind)
+        self._functions["uniforms", kind.itemsize](*self._places, _find_data_address(out), count, 1.0, 0.0, 1.0)
+        return out
+
+    def uniforms(self, count: int, kind: NumpyDtype, first: float, last: float) -> Array:
         """Uniform on [first, last), two numbers of the dtype, (count,), float32 or float64."""
         out = np.empty(count, kind)
         span = float(kind.type(last) - kind.type(first))
         self._functions["uniforms", kind.itemsize](*self._places, _find_data_address(out), count, span, first, last)
+        return out
+
+    def exponentials(self, count: int, kind: NumpyDtype, rate: float) -> Array:
+        """-ln(1 - u) / rate, with u in float64, rounded to the dtype, (count,), float32 or float64."""
+        out = np.empty(count, kind)
+        self._functions["exponentials", kind.itemsize](*self._places, _find_data_address(out), count, -1.0 / rate)
         return out
 
     def normals(self, count: int, kind: NumpyDtype) -> Array:
@@ -82,6 +95,9 @@ def _functions() -> dict[tuple[str, int], Function]:
         for name, signature in (("uniforms", scaled), ("normals", kind))
         for number in WORDS
     }
+    stretched = ctypes.CFUNCTYPE(None, *places, ctypes.c_int64, ctypes.c_double)
+    for number in WORDS:
+        found["exponentials", number.bits // 8] = stretched(engine.address(f"adjoint_exponentials{number.bits}"))
     found["integers", 8] = ranged(engine.address("adjoint_integers"))
     found["permutation", 8] = kind(engine.address("adjoint_permutation"))
     return found
@@ -92,6 +108,7 @@ def _text(target: Target) -> str:
     for kind in WORDS:
         _write_uniforms(b, kind, target)
         _write_normals(b, kind)
+        _write_exponentials(b, kind, target)
     _write_integers(b, target)
     _write_permutation(b, target)
     return b.text()
@@ -111,6 +128,19 @@ def _write_uniforms(b: Builder, kind: Type, target: Target) -> None:
             return b.select(b.eq(value, last), first, value)
 
         draw(b, state, scratch, count, per, target, make_element_writer(b, out, per, lanes, element))
+
+
+def _write_exponentials(b: Builder, kind: Type, target: Target) -> None:
+    """ln(1 - u) scale, with u in float64, rounded once."""
+    name = f"adjoint_exponentials{kind.bits}"
+    with b.function(name, [PTR, PTR, PTR, I64, F64], visible=True) as (state, scratch, place, count, scale):
+        out = b.load(place, PTR)
+
+        def element(words: Reg, _: Reg) -> Reg:
+            return b.cast(b.mul(library(b, "log1p", b.neg(to_unit_interval(b, words))), scale), kind)
+
+        take = make_element_writer(b, out, 2, target.lanes(U64), element)
+        draw(b, state, scratch, count, 2, target, take)
 
 
 def _write_normals(b: Builder, kind: Type) -> None:
