@@ -67,6 +67,7 @@ def _compare_positions(comparison: Function, rows: int, columns: int, diagonal: 
     return comparison(lines, iota(count=as_size(columns), start=0, step=1, dtype=np.dtype(np.int64)))
 
 
+MAX_STEPPED_SAFELY = 1e30  # no difference of numbers below it is beyond float32
 # these hold a product of two exactly
 WIDER_DTYPE: dict[NumpyDtype, type[np.floating[Any]]] = {
     np.dtype(np.float32): np.float64,
@@ -79,12 +80,21 @@ def even_steps_array(start: Operand, end: Operand, steps: int, kind: NumpyDtype)
     wider = WIDER_DTYPE.get(kind)
     if wider is None or steps < 2:
         return np.linspace(start, end, steps).astype(kind)
+    if abs(start) < MAX_STEPPED_SAFELY and abs(end) < MAX_STEPPED_SAFELY:
+        return _count_steps(kind.type(start), kind.type(end), steps, kind, wider)
     with np.errstate(over="ignore", invalid="ignore"):
-        first, last = kind.type(start), kind.type(end)
-        step, half = (last - first) / kind.type(steps - 1), steps // 2
-        below = wider(first) + wider(step) * np.arange(half)
-        above = wider(last) - wider(step) * np.arange(steps - 1 - half, -1, -1)
-        return np.concatenate([below, above]).astype(kind)
+        return _count_steps(kind.type(start), kind.type(end), steps, kind, wider)
+
+
+def _count_steps(first: Operand, last: Operand, steps: int, kind: NumpyDtype, wider: type[np.floating[Any]]) -> Array:
+    """Count the steps up from the first number to the middle, and down to it from the last, in the type `wider`."""
+    step, half = wider((last - first) / kind.type(steps - 1)), steps // 2
+    out = np.arange(steps).astype(wider)
+    below, above = out[:half], out[half:]
+    np.add(np.multiply(below, step, below), wider(first), below)
+    np.subtract(steps - 1, above, above)
+    np.subtract(wider(last), np.multiply(above, step, above), above)
+    return out.astype(kind)
 
 
 def _whole_number(x: Operand) -> int:
@@ -100,7 +110,8 @@ def _range_spec(start: Operand, end: Operand, *, steps: int, dtype: NumpyDtype, 
 def even_steps(start: Operand, end: Operand, *, steps: int, dtype: NumpyDtype) -> Array:
     """`steps` numbers from `start` to `end`; between integers without their fractions."""
     if dtype.kind not in "iu":
-        return even_steps_array(np.asarray(start).item(), np.asarray(end).item(), steps, dtype)
+        first, last = (v if type(v) is float or type(v) is int else np.asarray(v).item() for v in (start, end))
+        return even_steps_array(first, last, steps, dtype)
     start, end, at = _whole_number(start), _whole_number(end), np.arange(steps)
     gap = (end - start) / max(steps - 1, 1)
     # counted from both ends to the middle

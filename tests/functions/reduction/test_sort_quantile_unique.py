@@ -148,3 +148,36 @@ def test_distinct_elements_of_a_long_vector_are_those_of_numpy(dtype: type) -> N
     for got, exact in zip((values, inverse, counts), (wanted[0], *wanted[2:]), strict=True):
         np.testing.assert_array_equal(got.numpy(), exact)
     np.testing.assert_array_equal(ad.tensor(x).unique().numpy(), wanted[0])
+
+
+def test_the_most_frequent_elements_of_many_rows_are_those_of_each() -> None:
+    values = np.random.default_rng(0).integers(0, 4, (3, 9, 4)).astype(np.float32)
+    for axis in range(3):
+        found = ad.mode(ad.tensor(values), axis)
+        rows = np.moveaxis(values, axis, -1)
+        places = np.asarray(found.indices.numpy())
+        for at in np.ndindex(*rows.shape[:-1]):
+            distinct, counts = np.unique(rows[at], return_counts=True)
+            assert found.values.numpy()[at] == distinct[counts.argmax()]
+            assert places[at] == np.flatnonzero(rows[at] == distinct[counts.argmax()])[-1]
+
+
+@pytest.mark.parametrize("dtype", [ad.int64, ad.float32])
+def test_distinct_elements_without_a_history_are_those_with_one(dtype: ad.dtype) -> None:
+    x = ad.tensor([3, 1, 3, 2, 1, 7], dtype=dtype)
+    values, places, counts = ad.unique(x, return_inverse=True, return_counts=True)
+    assert ad.unique(x).tolist() == values.tolist() == [1, 2, 3, 7]
+    assert places.tolist() == [2, 0, 2, 1, 0, 3]
+    assert counts.tolist() == [2, 1, 2, 1]
+    assert len(ad.unique(ad.tensor([float("nan"), 1.0, float("nan")]))) == 3
+    assert ad.unique(ad.zeros(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("invert", [False, True])
+def test_few_elements_are_found_as_many_are(invert: bool) -> None:
+    x, among = ad.arange(12).reshape(3, 4), ad.tensor([[2, 5], [11, 40]])
+    many = ad.cat([among.flatten(), ad.arange(100, 1100)])
+    expected = np.isin(x.numpy(), among.numpy(), invert=invert)
+    np.testing.assert_array_equal(ad.isin(x, among, invert=invert).numpy(), expected)
+    np.testing.assert_array_equal(ad.isin(x, many, invert=invert).numpy(), expected)
+    assert ad.isin(x, ad.zeros(0, dtype=ad.int64)).any().item() is False

@@ -63,7 +63,7 @@ def offset(array: Array) -> int:
 def element_strides(array: Array) -> Sizes:
     """Return the strides in elements."""
     size = array.dtype.itemsize
-    return tuple(s // size for s in array.strides)
+    return tuple([s // size for s in array.strides])
 
 
 def _has_same_strides(x: Array, y: Array) -> bool:

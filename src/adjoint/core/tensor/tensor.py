@@ -166,7 +166,8 @@ class Tensor(AutogradMeta):
 
     def numel(self) -> int:
         """Number of elements."""
-        return self.shape.numel()
+        array = self.array
+        return array.size if type(array) is ndarray else self.shape.numel()
 
     def element_size(self) -> int:
         """Bytes of one element."""
@@ -174,6 +175,10 @@ class Tensor(AutogradMeta):
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements to step over in memory from one index to the next, for each dimension or one."""
+        array = self.array
+        if type(array) is ndarray and array.size and not nondefault.count:
+            strides = element_strides(array)
+            return strides if dim is None else strides[dim]
         array = strided_stand_in(self)
         if array.flags.c_contiguous and has_symbolic(*self.array.shape):
             strides = dense_strides(self.array.shape)

@@ -56,8 +56,9 @@ def mark_quiet_write(x: Tensor, array: Array, depth: int = 2) -> None:
     if type(memory) is not Storage:
         memory = storage_of(x) if memory is None else memory.storage if isinstance(memory, View) else memory
     memory.version += 1
-    # as `mutation_log.record` does it, which would be one more call; most arrays own their memory
-    write = mutation_log.by_memory.get(id(array)) or mutation_log.of(array)
+    # as `mutation_log.record` does it, which would be one more call; most arrays own their memory, or their base does
+    base = array.base
+    write = mutation_log.by_memory.get(id(array if base is None else base)) or mutation_log.of(array)
     write.sequence_nr = number = next_sequence_nr()
     if number > mutation_log.last:  # noqa: PLR1730  half the time of max(…)
         mutation_log.last = number

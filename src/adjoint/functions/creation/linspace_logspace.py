@@ -19,6 +19,7 @@ from adjoint.functions.creation.creation import dtype_for_out, finish_factory, t
 from adjoint.ops import creation as creation_ops
 
 __all__ = ["linspace", "logspace", "range"]
+PLAIN_NUMBERS = frozenset({int, float})
 
 
 def linspace(
@@ -67,6 +68,8 @@ def check_range_ends(name: str, start: Tensor | float, end: Tensor | complex) ->
 
     Raises RuntimeError for tensors with dimensions.
     """
+    if type(start) in PLAIN_NUMBERS and type(end) in PLAIN_NUMBERS:
+        return start, end
     if any(isinstance(v, Tensor) and v.ndim for v in (start, end)):
         ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
         raise RuntimeError(
@@ -82,6 +85,8 @@ def check_range_ends(name: str, start: Tensor | float, end: Tensor | complex) ->
 
 def infer_range_dtype(name: str, start: Operand, end: Operand, dtype: DtypeLike) -> NumpyDtype:
     """Return the type of numbers between two. Raises RuntimeError for complex ones that `dtype` cannot hold."""
+    if type(start) in PLAIN_NUMBERS and type(end) in PLAIN_NUMBERS:
+        return default.floating.numpy if dtype is None else numpy_dtype(dtype)
     tensors_as_numbers = (v.array.dtype.type(0).item() if isinstance(v, Tensor) else v for v in (start, end))
     found = promote((0.0, *tensors_as_numbers))
     if dtype is None:

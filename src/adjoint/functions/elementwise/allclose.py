@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from numpy import dtype, ndarray
+
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.op.op_errors import refuse_numbers
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.publish import public
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.reduction import reduction
 
 __all__ = ["allclose", "equal", "isclose"]
+PLAIN_DTYPES = frozenset({dtype("float32"), dtype("float64"), dtype("int64"), dtype("bool")})
 
 
 @public()
@@ -47,6 +51,10 @@ def equal(input: Tensor, other: Tensor) -> bool:
     refuse_numbers("equal", ("input", "other"), "", input, other)
     if input.array.shape != other.array.shape:
         return False
+    x, y = input.array, other.array
+    is_plain = type(x) is type(y) is ndarray and x.dtype is y.dtype and x.dtype in PLAIN_DTYPES
+    if is_plain and not (nondefault.count and mode.needs_slow_path):
+        return bool((x == y).all())
     return _all_true(comparison.eq(input, other))
 
 

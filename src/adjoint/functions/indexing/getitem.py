@@ -21,7 +21,7 @@ from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.api.quiet_write import mark_quiet_write, quiet_array
-from adjoint.functions.indexing.index_plan import IndexPlan, deprecate, find_basic_plan, is_basic_key, read_positions
+from adjoint.functions.indexing.index_plan import NOT_BASIC, IndexPlan, as_basic_key, deprecate, find_basic_plan
 from adjoint.functions.indexing.traced_masks import MISMATCH, drop_leading_ones, masked_assign_traced
 from adjoint.ops.elementwise import select
 from adjoint.ops.indexing import indexing
@@ -39,7 +39,8 @@ def getitem(x: Tensor, key: Operand) -> Tensor:
     Raises IndexError for positions outside the tensor.
     """
     array = x.array
-    if type(array) is np.ndarray and (is_basic_key(key) or is_basic_key(key := read_positions(key))):
+    if type(array) is np.ndarray and (basic := as_basic_key(key)) is not NOT_BASIC:
+        key = basic
         out = index_view(x, array, key)
     else:
         out = _try_simple_getitem(x, key)
@@ -143,7 +144,9 @@ def setitem(x: Tensor, key: Operand, value: Operand) -> None:
     """
     if x.array.dtype.char == "f":
         check_range(value, x.array.dtype)
-    is_basic = type(x.array) is np.ndarray and (is_basic_key(key) or is_basic_key(key := read_positions(key)))
+    basic = as_basic_key(key) if type(x.array) is np.ndarray else NOT_BASIC
+    is_basic = basic is not NOT_BASIC
+    key = basic if is_basic else key
     if _try_quiet_assign(x, key, value) if is_basic else _try_quiet_index_assign(x, key, value):
         return
     plan = find_basic_plan(x.array.shape, key) if is_basic else IndexPlan(x.array.shape, key)
@@ -185,14 +188,12 @@ def _try_quiet_assign(x: Tensor, key: Operand, value: Operand) -> bool:
     if written is None:
         return False
     try:
-        if type(value) is Tensor:
+        if type(value) is Tensor and written.shape:
             region = array[key]
-            if type(region) is not np.ndarray:  # a scalar
-                region = array[(*key, ...) if type(key) is tuple else (key, ...)]
-            if written.shape != region.shape:
+            if region.shape != written.shape:
                 return False
             region[...] = written
-        else:
+        else:  # one number, for all places
             array[key] = written
     except IndexError:  # which the general way tells in PyTorch's words
         return False

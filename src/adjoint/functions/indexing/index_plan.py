@@ -22,6 +22,7 @@ from adjoint.ops.indexing.nonzero import find_nonzero
 from adjoint.ops.movement import movement
 
 LONGEST_TUPLE = 32  # as in NumPy before 1.23, a longer list is an array
+NOT_BASIC = object()  # in place of a key
 SLICE_BOUND_TYPES = frozenset({int, type(None)})
 SEQUENCE_INDEX_TYPES = (list, tuple, slice, Tensor, np.ndarray)
 
@@ -248,42 +249,35 @@ def _tensors_to_numbers(item: Operand) -> Operand:
     return item.numpy_view("indexing with a list of tensors") if isinstance(item, Tensor) else item
 
 
-def is_basic_key(key: Operand) -> bool:
-    """Return whether a key has slices, integers, None and `...` alone, of plain types and with positive steps."""
-    for item in key if type(key) is tuple else (key,):
+def as_basic_key(key: Operand) -> Operand:
+    """Return a key that has slices, integers, None and `...` alone, of plain types and with positive steps.
+
+    In place of tensors that are one signed integer it has their numbers, unless a step is traced, where another call
+    has others. Return `NOT_BASIC` for any other key.
+    """
+    items = key if type(key) is tuple else (key,)
+    has_tensors = False
+    for item in items:
         kind = type(item)
         if kind is slice:
             step = item.step
             if step is not None and (type(step) is not int or step <= 0):
-                return False
+                return NOT_BASIC
             if type(item.start) not in SLICE_BOUND_TYPES or type(item.stop) not in SLICE_BOUND_TYPES:
-                return False
+                return NOT_BASIC
+        elif kind is Tensor:
+            array = item.array
+            if type(array) is not np.ndarray or array.shape or array.dtype.kind != "i":
+                return NOT_BASIC
+            has_tensors = True
         elif kind is not int and item is not None and item is not Ellipsis:
-            return False
-    return True
-
-
-def read_positions(key: Operand) -> Operand:
-    """Return a key with the numbers in place of tensors that are one signed integer, as `_normalize_index` reads them.
-
-    In a step that is traced they stay, for another call has others.
-    """
-    if nondefault.count and mode.interpreter is not None:
+            return NOT_BASIC
+    if not has_tensors:
         return key
-    if type(key) is not tuple:
-        return int(key.array) if is_position(key) else key
-    for item in key:
-        if is_position(item):
-            return tuple([int(item.array) if is_position(item) else item for item in key])
-    return key
-
-
-def is_position(item: Operand) -> bool:
-    """Return whether an item of a key is a tensor of one signed integer without dimensions, whose value is known."""
-    if type(item) is not Tensor:
-        return False
-    array = item.array
-    return type(array) is np.ndarray and not array.shape and array.dtype.kind == "i"
+    if nondefault.count and mode.interpreter is not None:
+        return NOT_BASIC
+    numbers = tuple([item.array.item() if type(item) is Tensor else item for item in items])
+    return numbers if items is key else numbers[0]
 
 
 def find_basic_plan(shape: Shape, key: Operand) -> IndexPlan:

@@ -355,9 +355,11 @@ def _find_distinct_elements(x: Array, only_first: bool) -> tuple[Array, ...]:
     starts = new.nonzero()[0]
     if only_first:
         return (order[starts],)
-    counts = np.append(starts[1:], len(x))[: len(starts)] - starts
+    counts = np.empty(len(starts), np.int64)
+    np.subtract(starts[1:], starts[:-1], out=counts[:-1])
+    counts[-1:] = len(x) - starts[-1:]
     inverse = np.empty(len(x), np.int64)
-    inverse[order] = np.repeat(np.arange(len(starts)), counts)
+    inverse[order] = np.add.accumulate(new, dtype=np.int64) - 1
     return order[starts], inverse, counts
 
 
@@ -367,6 +369,8 @@ def _unique(
     check_ordered("unique", input)
     x = ravel(input) if dim is None else input
     axis, only_first = 0 if dim is None else one_dim(dim, x.ndim), not (return_inverse or return_counts)
+    if only_first and dim is None and not consecutive and type(x.array) is np.ndarray and is_evaluated_alone(x):
+        return wrap_unrecorded(ordering.sort_distinct(x.array))
     first, *others = call_on_values(lambda x: find_distinct(x, axis, consecutive, only_first), x.detach())
     values = rename_node(indexing.index(x, first, pattern=(None,) * axis + (0,)), "UniqueBackward0")
     if only_first:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.dtype.dtype import promote
+from adjoint.core.dtype.dtype import default, promote
 from adjoint.core.dtype.dtype_info import check_range
 from adjoint.core.op import bfloat16
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
@@ -105,6 +105,9 @@ def choose(condition: Operand, x: Operand, y: Operand) -> Operand:
     """
     if type(x) is type(y) is Tensor:
         return _where_by(op_of(_where_), condition, x, y)
+    if type(x) is type(y) is float and type(condition) is Tensor and not nondefault.count:
+        dtype = default.floating.numpy
+        return op_of(_where_).public(condition, number_as_array(x, dtype), number_as_array(y, dtype))
     x, y = (v.item() if isinstance(v, np.generic) else v for v in (x, y))
     for number, other in ((x, y), (y, x)):
         if type(number) is float and isinstance(other, Tensor) and other.array.dtype.char == "f":

@@ -60,6 +60,7 @@ FLOAT32_COEFFICIENTS = np.array(
 1.0 0.497436583512912 0.11391153674749159 0.015443801491660034 0.0013040675749559794 6.269116881856709e-05 0.0
 """)
 )
+MAX_SCALAR_ELEMENTS = 64  # for which Python's function takes less time than NumPy's calls
 BATCH = 4096  # elements whose powers stay in the cache
 
 
@@ -68,6 +69,8 @@ def erf_array(x: Operand) -> Array:
     """erf(x), element by element, in the type of x (float64 inside)."""
     if x.dtype.kind == "f" and x.itemsize < 8:
         flat = x.ravel()
+        if x.size <= MAX_SCALAR_ELEMENTS:
+            return np.array([*map(math.erf, flat.tolist())], x.dtype).reshape(x.shape)
         parts = [_erf_float32(flat[i : i + BATCH]) for i in range(0, x.size, BATCH)]
         return (parts[0] if len(parts) == 1 else np.concatenate([flat[:0], *parts])).reshape(x.shape)
     wide = x.astype(np.float64).ravel()
@@ -93,8 +96,10 @@ def erfc_array(x: Operand) -> Array:
 
 def _erf_float32(x: Array) -> Array:
     """erf(x) of a vector, exact enough for float32."""
-    wide = np.clip(x, -FLOAT32_SATURATION, FLOAT32_SATURATION, dtype=np.float64)
-    powers = np.ones((FLOAT32_COEFFICIENTS.shape[1], x.size))
+    wide = x.astype(np.float64)
+    np.minimum(np.maximum(wide, -FLOAT32_SATURATION, wide), FLOAT32_SATURATION, wide)
+    powers = np.empty((FLOAT32_COEFFICIENTS.shape[1], x.size))
+    powers[0] = 1
     square = np.multiply(wide, wide, out=powers[1])
     for i in range(2, len(powers)):
         np.multiply(powers[i - 1], square, out=powers[i])
