@@ -205,3 +205,32 @@ def test_filling_without_history_counts_as_one_write_and_keeps_what_needs_the_va
     y.detach().normal_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+@pytest.mark.parametrize("dtype", [ad.float32, ad.float64])
+def test_normal_numbers_of_arrays_are_those_of_tensors_with_a_history(dtype: ad.dtype) -> None:
+    mean, std = ad.linspace(-2, 2, 20, dtype=dtype), ad.linspace(0, 3, 20, dtype=dtype)
+    ad.manual_seed(4)
+    plain = ad.normal(mean, std)
+    ad.manual_seed(4)
+    recorded = ad.normal(mean.clone().requires_grad_(), std)
+    assert plain.tolist() == recorded.tolist()
+    state = ad.get_rng_state()
+    with pytest.raises(RuntimeError, match="std >= 0"):
+        ad.normal(mean, -std)
+    with pytest.raises(RuntimeError, match="std >= 0"):
+        ad.normal(mean, std * float("nan"))
+    assert ad.equal(ad.get_rng_state(), state)
+
+
+def test_one_number_comes_from_the_word_that_many_begin_with() -> None:
+    for seed in range(3):
+        ad.manual_seed(seed)
+        one = [ad.rand(1).item(), ad.rand(()).item(), ad.randint(-2, 9, (1,)).item(), ad.randint(7, ()).item()]
+        ad.manual_seed(seed)
+        assert one[:2] == ad.rand(2).tolist()
+        assert [one[2], one[3]] == [ad.randint(-2, 9, (2,))[0].item(), one[3]]
+        ad.manual_seed(seed)
+        words = ad.randint(0, 2**27, (4,)).tolist()
+        ad.manual_seed(seed)
+        assert [ad.randint(0, 2**27, (1,)).item() for _ in range(4)] == words

@@ -121,3 +121,13 @@ def test_addmm_is_one_node() -> None:
     assert found[0] == found[1] == ("AddmmBackward0", [0, 1, 2])
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
         ad.addmm(ad.ones(3), ad.ones(2, 4), ad.ones(3, 3))
+
+
+def test_a_vector_times_a_matrix_is_the_same_with_and_without_a_history() -> None:
+    row, matrix = ad.rand(7), ad.rand(7, 5)
+    plain = row @ matrix
+    recorded = row.clone().requires_grad_() @ matrix
+    assert plain.node is None
+    assert recorded.node is not None
+    assert plain.tolist() == recorded.tolist()
+    assert (row @ matrix[:, ::2]).tolist() == recorded[::2].tolist()

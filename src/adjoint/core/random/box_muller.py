@@ -70,7 +70,7 @@ def normal_pairs(uniform: Float64) -> Float64:
 
 def scalar_normal_pairs(uniform: list[float]) -> list[float]:
     """Return `normal_pairs` of Python's numbers, none of which is -0."""
-    normals = []
+    normals: list[float] = []
     for v, u in zip(uniform[0::2], uniform[1::2], strict=True):
         radius, angle = math.sqrt(-2 * math.log1p(-u)), 2 * math.pi * v
         normals += (radius * math.cos(angle) + 0.0, radius * math.sin(angle) + 0.0)

@@ -144,6 +144,9 @@ class Generator(RandomStream):
         sizes, kind = _check_sizes(shape), _check_discrete_dtype("randint", dtype)
         low, high = range_to_largest(kind, low) if high is None else representable_range(kind, low, high)
         count, span = math.prod(sizes), high - low
+        if count == 1 and kind is INT64 and span < 2**28:
+            with self._lock:
+                return np.array(low + self._stream.word() % span, INT64).reshape(sizes)
         with self._lock:
             native = self._native_sampler(count * SECONDS_PER_INTEGER) if count and span < 2**28 else None
             if native is not None:

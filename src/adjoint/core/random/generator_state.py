@@ -219,6 +219,8 @@ class RandomStream:
 
     def _draw_units(self, count: int, kind: NumpyDtype) -> Array:
         """Uniform on [0, 1); float32 or float64."""
+        if count == 1 and kind.itemsize == 4:
+            return np.array([(self._stream.word() & 0xFFFFFF) * 2.0**-24], kind)
         native = self._native_sampler(count * SECONDS_PER_UNIFORM)
         if native is not None:
             drawn: Array = native.units(count, kind)

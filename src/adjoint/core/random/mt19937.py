@@ -50,6 +50,14 @@ class MersenneTwister:
         self._first = None
         return engine.random_raw(count)
 
+    def word(self) -> int:
+        """The next 32-bit word."""
+        engine = self._engine if self._seed is None else None
+        if engine is None:
+            engine = self._seed_engine()
+        self._first = None
+        return int(engine.random_raw())
+
     @contextmanager
     def scalar_uniforms(self) -> Iterator[Callable[[], float]]:
         """For the block a function that takes two words and gives a uniform on [0, 1) of 53 bits.

@@ -77,6 +77,9 @@ class DataAccess(ProtocolMethods):
             >>> ad.tensor([2.5]).item()
             2.5
         """
+        array = self.array
+        if type(array) is ndarray and array.size == 1 and not (nondefault.count and mode.interpreter is not None):
+            return array.item()
         number = self._late_number()
         if number is not None:
             return number
@@ -98,6 +101,9 @@ class DataAccess(ProtocolMethods):
         return self.numpy_view("tolist()").tolist()
 
     def __bool__(self) -> bool:
+        array = self.array
+        if type(array) is ndarray and array.size == 1 and not (nondefault.count and mode.interpreter is not None):
+            return bool(array)
         number = self._late_number()
         if number is not None:
             return bool(number)
@@ -131,6 +137,9 @@ class DataAccess(ProtocolMethods):
         return number.real
 
     def _number(self, reader: str) -> Operand:
+        array = self.array
+        if type(array) is ndarray and not array.shape and not (nondefault.count and mode.interpreter is not None):
+            return array[()]
         number = self._late_number()
         if number is not None:
             return number

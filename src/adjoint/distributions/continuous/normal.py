@@ -47,6 +47,8 @@ class Normal(LocationScale, ExponentialFamily):
         """Return normal samples without a gradient."""
         shape = self._extended_shape(sample_shape)
         with no_grad():
+            if not sample_shape:
+                return random.normal(self.loc, self.scale)
             return random.normal(self.loc.expand(shape), self.scale.expand(shape))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:

@@ -8,12 +8,13 @@ import numpy as np
 
 from adjoint.core.dtype.device import is_meta
 from adjoint.core.dtype.dtype import default, numpy_dtype, real_type
+from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.shape_tracer import call_on_meta
 from adjoint.core.tensor.tensor import Tensor, method, wrap
-from adjoint.core.typing import DeviceLike, DtypeLike, Function, NumpyDtype, Operand, Shape, ShapeLike
+from adjoint.core.typing import Array, DeviceLike, DtypeLike, Function, NumpyDtype, Operand, Shape, ShapeLike
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
 from adjoint.functions.api.out import write_out
@@ -98,6 +99,8 @@ def rand(
     shape = parse_named_size(size, named) if named else parse_shape(size)
     if out is not None:
         return _fill_out(out, shape, rand, lambda x: uniform_(x, generator=generator), dtype)
+    if dtype is None and device is None and generator is None and not requires_grad:  # as `_draw_factory` does it
+        return ops.uniform(shape=shape, dtype=default.floating.numpy, low=0.0, high=1.0, generator=default_generator)
     return _draw_factory(rand, _draw_uniform, shape, dtype, generator, device, requires_grad)
 
 
@@ -130,6 +133,8 @@ def randn(
     shape = parse_named_size(size, named) if named else parse_shape(size)
     if out is not None:
         return _fill_out(out, shape, randn, lambda x: normal_(x, generator=generator), dtype)
+    if dtype is None and device is None and generator is None and not requires_grad:  # as `_draw_factory` does it
+        return ops.normal(shape=shape, dtype=default.floating.numpy, mean=0.0, std=1.0, generator=default_generator)
     return _draw_factory(randn, _draw_normal, shape, dtype, generator, device, requires_grad)
 
 
@@ -238,6 +243,10 @@ def normal(
         return finish_factory(_draw_normal(parse_shape((size,)), kind, mean, std, source), requires_grad, device)
     if out is not None:
         return _normal_into(out, mean, std, source)
+    if type(mean) is type(std) is Tensor and is_evaluated_alone(mean) and is_evaluated_alone(std):
+        plain = _draw_plain_normal(mean.array, std.array, source)
+        if plain is not None:
+            return wrap_unrecorded(plain)
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
     if not given:
         raise TypeError("normal() of two numbers needs a size: normal(mean, std, size)")
@@ -440,6 +449,17 @@ def _draw_normal_with_std(shape: Shape, kind: NumpyDtype, std: Tensor | float, g
         raise RuntimeError("normal expects standard deviation to be non-complex")
     checked = ops.standard_deviation(std.detach())
     return arithmetic.mul(_draw_normal(shape, kind, 0.0, 1.0, generator), checked)
+
+
+def _draw_plain_normal(mean: Operand, std: Operand, generator: Generator) -> Array | None:
+    """Draw normal numbers of arrays of one shape and floating type, in the steps of `normal`; None of any others."""
+    if type(mean) is not np.ndarray or type(std) is not np.ndarray or mean.shape != std.shape or not mean.size:
+        return None
+    if mean.dtype is not std.dtype or mean.dtype.char not in "fd" or not std.min() >= 0:
+        return None
+    drawn = generator.normal(std.shape, std.dtype)
+    np.multiply(drawn, std, drawn)
+    return np.add(drawn, mean, drawn)
 
 
 def _normal_into(out: Tensor, mean: Operand, std: Operand, generator: Generator) -> Tensor:

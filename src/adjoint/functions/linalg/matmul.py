@@ -10,6 +10,7 @@ from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.autocast import autocast_down
 from adjoint.core.op.families import OPERANDS, with_eager_fast_path
 from adjoint.core.op.op import op_of
+from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import mode, nondefault
@@ -89,6 +90,12 @@ def matmul(input: Operand, other: Operand, *, out: Operand = None) -> Tensor:
     return _product(input, other)
 
 
+def _are_plain(x: Tensor, y: Tensor) -> bool:
+    """Return whether the product of two tensors is one of arrays and no more: of one type, without a history."""
+    is_alone = is_evaluated_alone(x) and is_evaluated_alone(y)
+    return is_alone and type(x.array) is type(y.array) is np.ndarray and x.array.dtype is y.array.dtype
+
+
 def _product(input: Operand, other: Operand) -> Tensor:
     if isinstance(input, Tensor) and isinstance(other, Tensor):
         x_shape, y_shape = input.array.shape, other.array.shape
@@ -100,6 +107,9 @@ def _product(input: Operand, other: Operand) -> Tensor:
             return contraction.mv(input, other)
         if len(x_shape) == 1 and x_shape == y_shape and input.array.dtype is other.array.dtype:
             return contraction.dot(input, other)
+        if len(x_shape) == 1 and len(y_shape) == 2 and x_shape == y_shape[:1] and _are_plain(input, other):
+            product = op_of(contraction.mv).evaluate(other.array.T, input.array)
+            return wrap_unrecorded(np.asarray(product))
     for given in (input, other):
         if not isinstance(given, Tensor):
             raise TypeError(f"matmul(): both arguments must be Tensors, not {type(given).__name__}")

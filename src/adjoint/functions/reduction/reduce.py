@@ -406,8 +406,9 @@ def _arg_extreme(input: Tensor, dim: int | None, keepdim: bool, where_is: Functi
         return find_positions(where_is, input, axis=one_dim(dim, rank), keepdims=keepdim)
     if dim is not None:
         one_dim(dim, 0)
-    if type(input.array) is np.ndarray and not (nondefault.count and mode.needs_slow_path):
-        flat = find_positions(where_is, wrap(input.array.reshape(-1)), axis=0, keepdims=False)
+    array = input.array
+    if type(array) is np.ndarray and array.dtype.kind != "V" and not (nondefault.count and mode.needs_slow_path):
+        flat = wrap_unrecorded(np.asarray(op_of(where_is).evaluate(array.reshape(-1), axis=0, keepdims=False)))
     else:
         x = _detach_or_rewrap(input)
         flat = where_is(movement.reshape_unshared(x, (movement.numel(x.array.shape),)), axis=0, keepdims=False)
