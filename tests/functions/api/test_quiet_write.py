@@ -190,3 +190,14 @@ def test_writes_stay_quiet_after_inference_mode(monkeypatch: pytest.MonkeyPatch)
     given: list[object] = []
     optimizer.step()
     assert {type(number) for number in given} <= {int, float}
+
+
+@pytest.mark.parametrize("dtype", [ad.int8, ad.int16, ad.int32, ad.int64])
+def test_small_numbers_are_added_to_integers_of_any_width(dtype: ad.dtype) -> None:
+    x = ad.tensor([1, 2, 100], dtype=dtype)
+    x += 27
+    x[1] -= 3
+    x *= -1
+    assert x.tolist() == [-28, -26, -127]
+    assert x.dtype is dtype
+    assert x._version == 4

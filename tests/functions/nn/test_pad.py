@@ -94,3 +94,17 @@ def test_a_grid_has_a_gradient_where_nothing_depends_on_it(mode: str, sizes: tup
             out.square().sum().backward()
             found.append(places.grad.numpy())
         np.testing.assert_allclose(*found, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("widths", [(1, 2, 0, 3), (2, 0, 1, 1), (-1, 1, 0, 2)])
+def test_borders_without_a_history_are_those_with_one(mode: str, widths: tuple[int, ...]) -> None:
+    x = ad.arange(60.0).reshape(1, 3, 4, 5)
+    plain = F.pad(x, widths, mode=mode)
+    recorded = F.pad(x.clone().requires_grad_(), widths, mode=mode)
+    assert plain.node is None
+    assert recorded.node is not None
+    assert plain.tolist() == recorded.tolist()
+    plain[0, 0, 0, 0] = -1
+    assert x.min().item() == 0
+    assert F.pad(x, widths, mode=mode).tolist() == recorded.tolist()

@@ -96,7 +96,7 @@ def try_inplace_ufunc(ufunc: np.ufunc, x: Tensor, other: Operand, factor: Operan
     elif factor is not None:
         return False
     elif type(other) is int:
-        if dtype.kind == "i" and (dtype.itemsize < 8 or abs(other) > MAX_SMALL):
+        if dtype.kind == "i" and abs(other) > MAX_SMALL:
             return False
     elif type(other) is not float or dtype.kind != "f":
         return False

@@ -8,9 +8,10 @@ from functools import lru_cache
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import check_range
+from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
 from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.publish import rename_node
 from adjoint.ops.creation import count_from
@@ -83,15 +84,26 @@ def pad_dims(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
             f"dimensions for input, but got: {list(shape)}"
         )
     out: Operand = input
+    alone = input.array if type(input.array) is np.ndarray and is_evaluated_alone(input) else None
     for i in range(rank):
         d = lead + i
         before, after = pad[2 * (rank - 1 - i)], pad[2 * (rank - 1 - i) + 1]
-        if before or after:
+        if (before or after) and alone is not None:
+            alone = alone.take(_known_positions(mode, shape, d, before, after), axis=d)
+        elif before or after:
             at = _source_positions(mode, shape, d, before, after)
             out = out.index_select(d, at if isinstance(at, Tensor) else constant(at))
+    if alone is not None and alone is not input.array:
+        return wrap_unrecorded(alone)
     if out is input:
         return input.clone()
     return out if mode == "circular" else rename_node(out, f"{PAD_NODE_PREFIXES[mode]}{rank}DBackward0")
+
+
+@lru_cache(256)
+def _known_positions(mode: str, shape: tuple[int, ...], d: int, before: int, after: int) -> Array:
+    """Return `_source_positions` of known sizes."""
+    return np.asarray(_source_positions(mode, shape, d, before, after))
 
 
 def _source_positions(mode: str, shape: Sequence[int], d: int, before: int, after: int) -> Operand:

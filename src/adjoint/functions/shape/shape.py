@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from math import prod
 from typing import Any
 
 from numpy import ndarray
@@ -150,6 +151,9 @@ def view(self: Tensor, shape: Any, *, dtype: DtypeLike = None) -> Tensor:
 @public()
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """Return `view` with the shape of `other`."""
+    array, shape = self.array, other.array.shape
+    if type(array) is ndarray and array.flags.c_contiguous and array.size == prod(shape):
+        return movement.reshape(self, shape=shape)
     return _view(self, other.array.shape)
 
 
@@ -174,7 +178,10 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         >>> ad.flatten(ad.zeros(2, 3, 4), start_dim=1).shape
         adjoint.Size([2, 12])
     """
-    shape = input.array.shape
+    array = input.array
+    shape = array.shape
+    if start_dim == 0 and end_dim == -1 and len(shape) > 1 and type(array) is ndarray:
+        return movement.reshape(input, shape=(array.size,))
     first, last = one_dim(start_dim, len(shape)), one_dim(end_dim, len(shape))
     if first > last:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
@@ -296,9 +303,10 @@ def _reverse_dims(self: Tensor) -> Tensor:
 
 def _transpose_last_two(self: Tensor) -> Tensor:
     """Return the last two dimensions exchanged; a number itself. Raises RuntimeError for a vector."""
-    if self.ndim == 1:
+    rank = len(self.array.shape)
+    if rank == 1:
         raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
-    return movement.swap(self, -2, -1) if self.ndim else self
+    return movement.permute(self, axes=movement.exchange(rank, -2, -1), called="transpose") if rank else self
 
 
 for _name, _of in {"T": _reverse_dims, "mT": _transpose_last_two}.items():
@@ -344,7 +352,8 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """
     shape = input.array.shape
     d = dim if type(dim) is int and 0 <= dim <= len(shape) else one_dim(dim, len(shape) + 1)
-    return rename_node(movement.reshape(input, shape=(*shape[:d], 1, *shape[d:])), "UnsqueezeBackward0")
+    out = movement.reshape(input, shape=(*shape[:d], 1, *shape[d:]))
+    return out if out.node is None else rename_node(out, "UnsqueezeBackward0")
 
 
 @public()
@@ -367,10 +376,12 @@ def squeeze(input: Tensor, dim: Dims = None, *others: int) -> Tensor:
         axis = one_dim(dim, len(shape))
         if shape[axis] == 1:
             shape = (*shape[:axis], *shape[axis + 1 :])
-        return rename_node(movement.reshape(input, shape=shape), "SqueezeBackward1")
+        out = movement.reshape(input, shape=shape)
+        return out if out.node is None else rename_node(out, "SqueezeBackward1")
     if dim is None:
         kept = tuple([n for n in shape if n != 1])
-        return rename_node(movement.reshape(input, shape=kept), "SqueezeBackward0")
+        out = movement.reshape(input, shape=kept)
+        return out if out.node is None else rename_node(out, "SqueezeBackward0")
     chosen = some_dims(dim, input.ndim)
     shape = tuple(n for d, n in enumerate(input.array.shape) if n != 1 or d not in chosen)
     kind = 1 if isinstance(dim, int) else 2

@@ -289,9 +289,7 @@ def _put_along(g: Operand, indices: Operand, shape: Shape, axis: int) -> Operand
 
 
 @with_eager_fast_path(
-    composite=lambda x, indices, *, axis: reshape(
-        gather(x, _with_axis(indices, axis), axis=axis), shape=indices.shape
-    ),
+    composite=lambda x, indices, *, axis: reshape(gather(x, _with_axis(indices, axis), axis=axis), shape=indices.shape),
     node="MaxBackward0",
     linear=True,
     dx=lambda g, indices, x_shape, axis: _put_along(g, indices, x_shape, axis),

@@ -59,13 +59,14 @@ def most_frequent(x: Array, *, axis: int) -> Array:
     """The index of the last occurrence of the most frequent element along `axis`, the smallest at a tie."""
     rows = np.swapaxes(x, axis, -1)
     order = rows.argsort(-1, "stable")
-    ordered = np.take_along_axis(rows, order, -1)
+    ordered = np.sort(rows, -1, "stable")
     at = np.arange(rows.shape[-1])
     begins = np.zeros(rows.shape, np.int64)  # where the run of equal elements begins
     begins[..., 1:] = np.where(ordered[..., 1:] != ordered[..., :-1], at[1:], 0)
     lengths = at - np.maximum.accumulate(begins, -1)
-    ends = lengths.argmax(-1)[..., None]  # of the first of the longest runs
-    return np.swapaxes(np.take_along_axis(order, ends, -1), axis, -1)
+    ends = lengths.argmax(-1).reshape(-1)  # of the first of the longest runs
+    places = order.reshape(len(ends), rows.shape[-1])[np.arange(len(ends)), ends]
+    return np.swapaxes(places.reshape(*rows.shape[:-1], 1), axis, -1)
 
 
 @primitive(spec=_position_spec)

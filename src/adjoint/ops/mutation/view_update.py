@@ -75,11 +75,7 @@ def replay_view(x: Operand, steps: Steps) -> Operand:
 @primitive(
     spec=_same_spec,
     node="CopySlices",
-    dx=lambda g, steps: (
-        op_of(put_view).evaluate(g, 0.0, steps=steps)
-        if is_bare(g)
-        else put_steps(g, 0.0, steps)
-    ),
+    dx=lambda g, steps: op_of(put_view).evaluate(g, 0.0, steps=steps) if is_bare(g) else put_steps(g, 0.0, steps),
     dvalue=lambda g, steps: replay_view(g, steps),
 )
 def put_view(x: Array, value: Operand, *, steps: Steps) -> Array:
