@@ -144,3 +144,16 @@ def test_pad_errors() -> None:
 def test_unfold(settings: str) -> None:
     same(f"t.nn.functional.unfold(x, {settings})", x=normal(2, 3, 6, 5))
     same(f"t.nn.functional.unfold(x, {settings})", x=normal(3, 6, 5))
+
+
+@pytest.mark.parametrize("settings", [{}, {"stride": (2, 1)}, {"stride": [2, 1]}, {"padding": 1, "dilation": (1, 2)}])
+def test_settings_that_are_known_to_fit_give_what_others_give(settings: dict[str, Any]) -> None:
+    x, weight, bias = ad.rand(1, 4, 6, 7), ad.rand(6, 2, 3, 2), ad.rand(6)
+    both = ad.cat([x, x])
+    expected = F.conv2d(both, weight, bias, groups=2, **settings)[:1]
+    for _ in range(2):
+        ad.testing.assert_close(F.conv2d(x, weight, bias, groups=2, **settings), expected)
+    with pytest.raises(RuntimeError, match="bias has shape"):
+        F.conv2d(x, weight, ad.rand(4), groups=2, **settings)
+    with pytest.raises(RuntimeError, match="Kernel size"):
+        F.conv2d(x[:, :, :1, :1], weight, bias, groups=2, stride=1)

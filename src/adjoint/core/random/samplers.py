@@ -11,7 +11,7 @@ from adjoint.core.random import rejection_sampling
 from adjoint.core.random.generator import Generator, cast_sample
 from adjoint.core.random.libm_functions import apply_libm, exp, log
 from adjoint.core.runtime.libm import fused_multiply_add
-from adjoint.core.typing import Array, NumpyDtype
+from adjoint.core.typing import Array, NumpyDtype, Operand
 
 if TYPE_CHECKING:
     pass
@@ -34,6 +34,17 @@ def serial_normal(generator: Generator, shape: Shape, dtype: NumpyDtype, mean: f
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     return cast_sample(_normal(generator, shape, mean, std), dtype).reshape(shape)
+
+
+def normal_around(generator: Generator, mean: Operand, std: Operand) -> Array | None:
+    """z std + mean, rounded twice, of arrays of one shape and floating type; None for any others, and drawing none."""
+    if type(mean) is not np.ndarray or type(std) is not np.ndarray or mean.shape != std.shape or not mean.size:
+        return None
+    if mean.dtype is not std.dtype or mean.dtype.char not in "fd" or not std.min() >= 0:
+        return None
+    drawn = generator.normal(std.shape, std.dtype)
+    np.multiply(drawn, std, drawn)
+    return np.add(drawn, mean, drawn)
 
 
 def log_normal(generator: Generator, shape: Shape, dtype: NumpyDtype, mean: float, std: float) -> Array:

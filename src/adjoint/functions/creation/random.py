@@ -9,12 +9,13 @@ import numpy as np
 from adjoint.core.dtype.device import is_meta
 from adjoint.core.dtype.dtype import default, numpy_dtype, real_type
 from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
+from adjoint.core.random import samplers
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.shape_tracer import call_on_meta
 from adjoint.core.tensor.tensor import Tensor, method, wrap
-from adjoint.core.typing import Array, DeviceLike, DtypeLike, Function, NumpyDtype, Operand, Shape, ShapeLike
+from adjoint.core.typing import DeviceLike, DtypeLike, Function, NumpyDtype, Operand, Shape, ShapeLike
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
 from adjoint.functions.api.out import write_out
@@ -244,7 +245,7 @@ def normal(
     if out is not None:
         return _normal_into(out, mean, std, source)
     if type(mean) is type(std) is Tensor and is_evaluated_alone(mean) and is_evaluated_alone(std):
-        plain = _draw_plain_normal(mean.array, std.array, source)
+        plain = samplers.normal_around(source, mean.array, std.array)
         if plain is not None:
             return wrap_unrecorded(plain)
     given = [x for x in (mean, std) if isinstance(x, Tensor)]
@@ -449,17 +450,6 @@ def _draw_normal_with_std(shape: Shape, kind: NumpyDtype, std: Tensor | float, g
         raise RuntimeError("normal expects standard deviation to be non-complex")
     checked = ops.standard_deviation(std.detach())
     return arithmetic.mul(_draw_normal(shape, kind, 0.0, 1.0, generator), checked)
-
-
-def _draw_plain_normal(mean: Operand, std: Operand, generator: Generator) -> Array | None:
-    """Draw normal numbers of arrays of one shape and floating type, in the steps of `normal`; None of any others."""
-    if type(mean) is not np.ndarray or type(std) is not np.ndarray or mean.shape != std.shape or not mean.size:
-        return None
-    if mean.dtype is not std.dtype or mean.dtype.char not in "fd" or not std.min() >= 0:
-        return None
-    drawn = generator.normal(std.shape, std.dtype)
-    np.multiply(drawn, std, drawn)
-    return np.add(drawn, mean, drawn)
 
 
 def _normal_into(out: Tensor, mean: Operand, std: Operand, generator: Generator) -> Tensor:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import numpy as np
+
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.eager_kernels import FixedShapes
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Params, Shape
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import autocast_lower
 from adjoint.functions.api.dim_args import per_dimension
@@ -74,6 +79,13 @@ def _conv(
 
     Raises: RuntimeError, naming the shapes, if they do not fit.
     """
+    settings = _find_known_settings(rank, input, weight, bias, stride, padding, dilation, groups)
+    if settings is not None:
+        return (
+            ops.convolution(input, weight, **settings)
+            if bias is None
+            else _convolution(input, weight, bias, **settings)
+        )
     name = f"conv{rank}d"
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
@@ -104,6 +116,44 @@ def _conv(
     if bias is None:
         return ops.convolution(input, weight, **settings)
     return _convolution(input, weight, bias, **settings)
+
+
+def _find_known_settings(
+    rank: int,
+    input: Operand,
+    weight: Operand,
+    bias: Operand,
+    stride: Operand,
+    padding: Operand,
+    dilation: Operand,
+    groups: int,
+) -> Params | None:
+    """Return the settings of a convolution of arrays of one type, if they fit; None of what is to be looked at."""
+    for setting in (stride, padding, dilation):
+        if type(setting) is not int and type(setting) is not tuple:
+            return None
+    if type(groups) is not int or not isinstance(input, Tensor) or (nondefault.count and mode.needs_slow_path):
+        return None
+    x, w, b = input.array, weight.array, None if bias is None else bias.array
+    if type(x) is not np.ndarray or x.dtype is not w.dtype or (b is not None and b.dtype is not x.dtype):
+        return None
+    return _fit_settings(rank, x.shape, w.shape, None if b is None else b.shape, stride, padding, dilation, groups)
+
+
+@lru_cache(512)
+def _fit_settings(
+    rank: int, x: Shape, w: Shape, bias: Shape | None, stride: Operand, padding: Operand, dilation: Operand, groups: int
+) -> Params | None:
+    """Return the settings for each dimension; None if a convolution of these shapes is refused or has no batch."""
+    if len(x) != rank + 2 or len(w) != rank + 2 or groups < 1 or x[1] != w[1] * groups or w[0] % groups:
+        return None
+    stride, dilation = per_dimension(stride, rank, "stride"), per_dimension(dilation, rank, "dilation")
+    padding = per_dimension(padding, rank, "padding")
+    if min(stride) < 1 or min(padding) < 0 or min(dilation) < 1 or bias not in (None, w[:1]):
+        return None
+    sides = zip(x[2:], w[2:], padding, dilation, strict=True)
+    fits = all(n + 2 * p > d * (k - 1) for n, k, p, d in sides)
+    return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups} if fits else None
 
 
 def _check(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:

@@ -11,7 +11,7 @@ from adjoint.core.dtype.dtype_info import check_range
 from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
 from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.publish import rename_node
 from adjoint.ops.creation import count_from
@@ -100,12 +100,6 @@ def pad_dims(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
     return out if mode == "circular" else rename_node(out, f"{PAD_NODE_PREFIXES[mode]}{rank}DBackward0")
 
 
-@lru_cache(256)
-def _known_positions(mode: str, shape: tuple[int, ...], d: int, before: int, after: int) -> Array:
-    """Return `_source_positions` of known sizes."""
-    return np.asarray(_source_positions(mode, shape, d, before, after))
-
-
 def _source_positions(mode: str, shape: Sequence[int], d: int, before: int, after: int) -> Operand:
     """Return the elements of dimension d that stand in the border and between, in order."""
     n = shape[d]
@@ -129,3 +123,6 @@ def _source_positions(mode: str, shape: Sequence[int], d: int, before: int, afte
             f"({before}, {after}) at dimension {d} of input {list(shape)}"
         )
     return n - 1 - abs(n - 1 - abs(at)) if n > 1 else at * 0
+
+
+_known_positions = lru_cache(256)(_source_positions)

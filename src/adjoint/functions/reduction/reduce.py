@@ -17,7 +17,7 @@ from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
-from adjoint.core.typing import Array, DtypeLike, Function, NumpyDtype, Operand
+from adjoint.core.typing import DtypeLike, Function, NumpyDtype, Operand
 from adjoint.functions.api import return_types
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import Dims, all_dims, check_keepdim, one_dim, parse_shape
@@ -40,8 +40,6 @@ __all__ = [
 
 # kinds of elements and of their sum; those of bfloat16 are V
 WIDENED_KINDS = {"bi", "bu", "bf", "bc", "ui", "uu", "uf", "uc", "ii", "iu", "if", "ic", "ff", "fc", "Vf"}
-INT64 = np.dtype(np.int64)
-WHOLE_DTYPES = frozenset({INT64, np.dtype(np.int32), np.dtype(np.bool_)})  # whose sum is int64
 ROW_KERNELS = {name: SmallArrayKernel(name) for name in ("max", "min")}
 
 
@@ -63,12 +61,6 @@ def fold_as(fold: Function, input: Tensor, dtype: NumpyDtype, axes: tuple[int, .
     return wrap_unrecorded(np.asarray(reduction.round_to(out, dtype)))
 
 
-def _add_all(x: Array) -> Array:
-    """Return the sum of all integers, or the number of truths."""
-    count = np.count_nonzero(x) if x.dtype.kind == "b" else np.add.reduce(x, None, INT64)
-    return np.asarray(count, INT64)
-
-
 @public()
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike = None) -> Tensor:
     """Return the sum of all elements, or of those along `dim`.
@@ -86,14 +78,6 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeL
     """
     if keepdim is not False and keepdim is not True:
         check_keepdim("sum", keepdim)
-    if (
-        dim is None
-        and dtype is None
-        and not keepdim
-        and input.array.dtype in WHOLE_DTYPES
-        and is_evaluated_alone(input)
-    ):
-        return wrap_unrecorded(_add_all(input.array))
     axes = all_dims(dim, len(input.array.shape))
     if dtype is not None or input.array.dtype.kind != "f":
         target = sum_dtype(input, dtype)
@@ -417,12 +401,11 @@ def _arg_extreme(input: Tensor, dim: int | None, keepdim: bool, where_is: Functi
         raise RuntimeError(f"{name}(): does not support bool input")
     check_ordered(name, input)
     _check_not_empty(name, input, dim, IndexError)
-    rank = len(input.array.shape)
+    array, rank = input.array, len(input.array.shape)
     if dim is not None and rank:
         return find_positions(where_is, input, axis=one_dim(dim, rank), keepdims=keepdim)
     if dim is not None:
         one_dim(dim, 0)
-    array = input.array
     if type(array) is np.ndarray and array.dtype.kind != "V" and not (nondefault.count and mode.needs_slow_path):
         flat = wrap_unrecorded(np.asarray(op_of(where_is).evaluate(array.reshape(-1), axis=0, keepdims=False)))
     else:

@@ -80,7 +80,9 @@ def convolution(x: Array, weight: Array, *, stride: Sizes, padding: Sizes, dilat
         return multiply_matrices(_by_group(weight, groups), _by_image(x, groups)).reshape(spec.shape)
     out = multiply_matrices(_by_group(weight, groups), _columns(x, taps, stride, padding, dilation, groups))
     n, channels, *places = spec.shape
-    return np.ascontiguousarray(np.moveaxis(out.reshape(channels, n, *places), 1, 0))  # from (G, O/G, N·P)
+    if n == 1:
+        return out.reshape(spec.shape)
+    return np.ascontiguousarray(out.reshape(channels, n, *places).swapaxes(0, 1))  # from (G, O/G, N·P)
 
 
 @primitive(
@@ -178,4 +180,4 @@ def _by_group(weight: Array, groups: int) -> Array:
 
 def _by_channel(g: Array, groups: int) -> Array:
     """(N, O, P…) as (G, O/G, N·P)."""
-    return np.moveaxis(g, 0, 1).reshape(groups, g.shape[1] // groups, g.shape[0] * math.prod(g.shape[2:]))
+    return g.swapaxes(0, 1).reshape(groups, g.shape[1] // groups, g.shape[0] * math.prod(g.shape[2:]))

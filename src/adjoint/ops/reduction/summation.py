@@ -24,6 +24,8 @@ MIN_ROWS = 1024  # of fewer the rounding errors are small, and blocks would cost
 
 def add_up(x: Array, axes: tuple[int, ...], keepdims: bool, dtype: NumpyDtype | None = None) -> Array:
     """Return Σ over `axes` in `dtype`, by default that of x; float16 in float32, which the caller is to round."""
+    if x.dtype.char == "?" and len(axes) == x.ndim and not keepdims and dtype is not None:
+        return np.asarray(np.count_nonzero(x), dtype)
     if dtype is None:
         dtype = x.dtype
     if dtype.itemsize == 2 and dtype == HALF:
