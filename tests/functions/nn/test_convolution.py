@@ -9,6 +9,7 @@ from tests.support.second_gradients import same_second_gradients
 
 import adjoint as ad
 from adjoint.functions.nn import conv_transpose, convolution
+from adjoint.nn import functional as F
 
 RNG = np.random.default_rng(2)
 

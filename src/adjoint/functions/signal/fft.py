@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from operator import index
+
+from numpy import ndarray
 
 from adjoint.core.dtype.dtype import DTYPES, complex_type, default
 from adjoint.core.tensor.size import as_size
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function
+from adjoint.core.typing import Function, Shape
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.ops.elementwise import select
@@ -74,7 +77,24 @@ def _canonicalize_dims_and_sizes(
 
     `name`: of the function which needs at least one; `half`: the last size is that of a spectrum's half.
     """
-    rank, shape = x.ndim, x.array.shape
+    is_known = type(x.array) is ndarray and _are_plain_sizes(s) and _are_plain_sizes(dim)
+    return (_find_known_dims if is_known else _find_dims_and_sizes)(x.array.shape, s, dim, name, half)
+
+
+def _are_plain_sizes(sizes: Sizes) -> bool:
+    """Return whether sizes are None, an integer or a tuple of integers, of Python's own type."""
+    if type(sizes) is not tuple:
+        return sizes is None or type(sizes) is int
+    for n in sizes:  # noqa: SIM110  half the time of `all` and a generator
+        if type(n) is not int:
+            return False
+    return True
+
+
+def _find_dims_and_sizes(
+    shape: Shape, s: Sizes, dim: Sizes, name: str | None, half: bool
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    rank = len(shape)
     wanted = None if s is None else tuple(map(index, s if isinstance(s, Sequence) else (s,)))
     if dim is not None:
         dims = dim if isinstance(dim, Sequence) else (dim,)
@@ -100,12 +120,17 @@ def _canonicalize_dims_and_sizes(
     return axes, tuple(sizes)
 
 
+_find_known_dims = lru_cache(512)(_find_dims_and_sizes)
+
+
 def _resize_fft_input(x: Tensor, axes: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
     """Return `x` cut, or filled up with zeros, to these sizes."""
     shape = tuple(x.array.shape)
     wanted = list(shape)
     for axis, n in zip(axes, sizes, strict=True):
         wanted[axis] = n
+    if wanted == [*shape] and type(x.array) is ndarray:
+        return x
     if any(n < m for n, m in zip(wanted, shape, strict=True)):
         x = movement.slice(x, bounds=tuple((0, min(n, m), 1) for n, m in zip(wanted, shape, strict=True)))
     if any(n > m for n, m in zip(wanted, shape, strict=True)):
