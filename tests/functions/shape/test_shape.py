@@ -163,3 +163,14 @@ def test_gradients_of_views_reach_the_base_once() -> None:
     expected = np.full((2, 3, 4), 2.0)
     expected[:, 0] = 3.0
     np.testing.assert_array_equal(base.grad.numpy(), expected)
+
+
+def test_moves_of_dimensions_are_found_once_and_refused_each_time() -> None:
+    x = ad.zeros(2, 3, 4)
+    for _ in range(2):
+        assert x.movedim(0, 2).shape == (3, 4, 2)
+        assert x.movedim((0, 1), (-1, 0)).shape == (3, 4, 2)
+        with pytest.raises(RuntimeError, match=r"repeated dim in `source` \(\[0, 0\]\)"):
+            x.movedim((0, 0), (1, 2))
+        with pytest.raises(RuntimeError, match=r"source \(\[0, 1\] dims\) should contain the same number of dims"):
+            x.movedim((0, 1), 2)

@@ -166,6 +166,10 @@ def _can_be_written(array: Operand) -> bool:
 
 def _is_referenced_elsewhere(tensor: TensorLike, exposure: ExternalAliases) -> bool:
     """Return whether the memory of `tensor` has more references than its known tensors, such as by a node."""
+    held = tensor.storage_
+    is_alone = held is None or (type(held) is Storage and len(held.aliases) == 1 and held.aliases[0]() is tensor)
+    if is_alone and tensor.array.base is None and not exposure.exported_arrays:
+        return getrefcount(tensor.array) > 2  # the tensor's, and that of getrefcount's argument
     seen = [tensor]
     if tensor.storage_ is not None and (type(tensor.storage_) is not Storage or len(tensor.storage_.aliases) > 1):
         seen += [t for t in storage_of(tensor).alive_aliases() if t is not tensor]

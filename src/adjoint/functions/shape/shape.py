@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from math import prod
 from typing import Any
 
 from numpy import ndarray
@@ -151,10 +150,7 @@ def view(self: Tensor, shape: Any, *, dtype: DtypeLike = None) -> Tensor:
 @public()
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """Return `view` with the shape of `other`."""
-    array, shape = self.array, other.array.shape
-    if type(array) is ndarray and array.flags.c_contiguous and array.size == prod(shape):
-        return movement.reshape(self, shape=shape)
-    return _view(self, other.array.shape)
+    return view(self, other.array.shape)
 
 
 @public()
@@ -316,20 +312,25 @@ for _name, _of in {"T": _reverse_dims, "mT": _transpose_last_two}.items():
 @public()
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Move dimensions `source` to `destination`; the others keep their order. Raises RuntimeError for repeats."""
-    froms, tos = ([v] if isinstance(v, int) else list(v) for v in (source, destination))
+    froms, tos = ((v,) if isinstance(v, int) else tuple(v) for v in (source, destination))
+    return movement.permute(input, axes=_find_moved_axes(len(input.array.shape), froms, tos))
+
+
+@lru_cache(256)
+def _find_moved_axes(rank: int, froms: Shape, tos: Shape) -> tuple[int, ...]:
+    """Return the order of dimensions in which those of `froms` stand at `tos`."""
     if len(froms) != len(tos):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({froms} dims) should contain the same number of "
-            f"dims as destination ({tos} dims)"
+            f"movedim: Invalid source or destination dims: source ({[*froms]} dims) should contain the same number "
+            f"of dims as destination ({[*tos]} dims)"
         )
-    sources, targets = ([one_dim(d, input.ndim) for d in dims] for dims in (froms, tos))
+    sources, targets = ([one_dim(d, rank) for d in dims] for dims in (froms, tos))
     for name, dims, given in (("source", sources, froms), ("destination", targets, tos)):
         if len(set(dims)) != len(dims):
-            raise RuntimeError(f"movedim: repeated dim in `{name}` ({given})")
-    rest = iter(d for d in range(input.ndim) if d not in sources)
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({[*given]})")
+    rest = iter(d for d in range(rank) if d not in sources)
     places = dict(zip(targets, sources, strict=True))
-    axes = tuple(places[i] if i in places else next(rest) for i in range(input.ndim))
-    return movement.permute(input, axes=axes)
+    return tuple([places[i] if i in places else next(rest) for i in range(rank)])
 
 
 @public()
