@@ -97,7 +97,7 @@ def erfc_array(x: Operand) -> Array:
 def _erf_float32(x: Array) -> Array:
     """erf(x) of a vector, exact enough for float32."""
     wide = x.astype(np.float64)
-    np.minimum(np.maximum(wide, -FLOAT32_SATURATION, wide), FLOAT32_SATURATION, wide)
+    np.minimum(np.maximum(wide, -FLOAT32_SATURATION, out=wide), FLOAT32_SATURATION, out=wide)
     powers = np.empty((FLOAT32_COEFFICIENTS.shape[1], x.size))
     powers[0] = 1
     square = np.multiply(wide, wide, out=powers[1])
