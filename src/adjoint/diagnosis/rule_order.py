@@ -2,112 +2,24 @@
 
 from __future__ import annotations
 
-from adjoint.diagnosis.rules.attention import (
-    AttentionMask,
-    FutureTokens,
-    PositionByBatch,
-    PositionFrequencies,
-)
+from adjoint.diagnosis.rules.attention import AttentionMask, FutureTokens, PositionByBatch, PositionFrequencies
 from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch
-from adjoint.diagnosis.rules.dataflow.agents.actions import (
-    AdvantageOrder,
-    BestAction,
-    CriticTarget,
-    UnloggedProbability,
-    UnusedTarget,
-)
-from adjoint.diagnosis.rules.dataflow.agents.policies import (
-    BootstrapMask,
-    CriticValue,
-    DuelingMean,
-    GreaterOfCritics,
-    PolicyRatio,
-)
-from adjoint.diagnosis.rules.dataflow.agents.temporal_targets import ReturnOrder, TemporalTarget
-from adjoint.diagnosis.rules.dataflow.choices import (
-    ChosenDimension,
-    LearnedConfidence,
-    MarginLabels,
-    PolicyEntropy,
-)
-from adjoint.diagnosis.rules.dataflow.custom_functions import CustomGradients
-from adjoint.diagnosis.rules.dataflow.idle_parts import (
-    AttackGradients,
-    EqualVectors,
-    FrozenVectors,
-    IdleReversal,
-    UnreadLoader,
-    ZeroFactor,
-)
-from adjoint.diagnosis.rules.dataflow.inputs.input_rules import INPUT_RULES
+from adjoint.diagnosis.rules.dataflow.flow_rules import FLOW_RULES
 from adjoint.diagnosis.rules.dataflow.inputs.mixed_views import MixedView
-from adjoint.diagnosis.rules.dataflow.label_values import (
-    BalancedTwice,
-    ClassesAsNumbers,
-    LossOfItself,
-    SameTargets,
-    TruncatedLabels,
-)
-from adjoint.diagnosis.rules.dataflow.latent_noise import (
-    LatentDeviation,
-    NoiseCoefficients,
-    RepeatedNoise,
-    SampleGradient,
-    UnseenNoise,
-)
 from adjoint.diagnosis.rules.dataflow.learning_rate import LearningRate
 from adjoint.diagnosis.rules.dataflow.losses.class_weights import InvertedWeights
-from adjoint.diagnosis.rules.dataflow.losses.loss_rules import LOSS_RULES
-from adjoint.diagnosis.rules.dataflow.losses.scales import (
-    ClampedPrediction,
-    ContrastPolarity,
-    DividedMean,
-    FocalMean,
-    FocalWeight,
-    InvertedLossMask,
-    MaskedMean,
-    UnevenReductions,
-)
-from adjoint.diagnosis.rules.dataflow.losses.signs import AdvantageGradient, ConstantTerm, LinearPenalty, LossSigns
-from adjoint.diagnosis.rules.dataflow.recurrent_outputs import (
-    CarriedState,
-    DetachedSteps,
-    FirstOfAll,
-    RecurrentOutputs,
-)
-from adjoint.diagnosis.rules.dataflow.scores import (
-    AttentionScores,
-    ContrastiveScores,
-    LogitScale,
-    OneTemperature,
-    ProbabilitiesAsLogits,
-)
 from adjoint.diagnosis.rules.dataflow.softmax_dimensions import SoftmaxDimension
 from adjoint.diagnosis.rules.dataflow.target_batches import Targets
 from adjoint.diagnosis.rules.dataflow.units import DeadUnits, SaturatedUnits
-from adjoint.diagnosis.rules.dataflow.unused_parts import FrozenHead, UnfilledParameter, UnusedLayer, UnusedSchedule
-from adjoint.diagnosis.rules.dataflow.unused_results import UnusedResult
-from adjoint.diagnosis.rules.dataflow.weight_averages import AverageFactor
 from adjoint.diagnosis.rules.layer_options import AdamOptions, ClipSize, DroppedOutput, LayerOptions, NormalizedOutput
-from adjoint.diagnosis.rules.loops.accumulation import (
-    AccumulationStart,
-    ClearedAccumulation,
-    UndividedAccumulation,
-)
-from adjoint.diagnosis.rules.loops.clipping import ClipOrder, ScaledGradients
-from adjoint.diagnosis.rules.loops.copies import LossOfAnother, TrainedOnHeldOut, UntrainedCopy
-from adjoint.diagnosis.rules.loops.evaluation import (
-    EvaluationScale,
-    RowScale,
-)
-from adjoint.diagnosis.rules.loops.held_out import ChangingEvaluation, SharedSamples
+from adjoint.diagnosis.rules.loops.accumulation import AccumulationStart, ClearedAccumulation, UndividedAccumulation
+from adjoint.diagnosis.rules.loops.clipping import ClipOrder, ForeignClip, ScaledGradients
+from adjoint.diagnosis.rules.loops.copies import AverageWithoutBuffers, LossOfAnother, TrainedOnHeldOut, UntrainedCopy
+from adjoint.diagnosis.rules.loops.evaluation import EvaluationScale, RowScale, StandingContext
+from adjoint.diagnosis.rules.loops.groups import DefaultsWrite, ExchangedDecay, LeadingGroup, LoadedRates, UnreadOptions
+from adjoint.diagnosis.rules.loops.held_out import ChangingEvaluation, SharedSamples, SharedWindows
 from adjoint.diagnosis.rules.loops.rates import ClampedGradients, GroupRates
-from adjoint.diagnosis.rules.loops.schedules import (
-    ForeignSchedule,
-    FreshSchedules,
-    PlateauMode,
-    ScheduleUnit,
-)
+from adjoint.diagnosis.rules.loops.schedules import ForeignSchedule, FreshSchedules, PlateauMode, ScheduleUnit
 from adjoint.diagnosis.rules.loops.steps import Clearing, HandMadeStep, MissingStep, ScheduleOrder
 from adjoint.diagnosis.rules.loops.training_loop import (
     AbsoluteSchedule,
@@ -127,12 +39,7 @@ from adjoint.diagnosis.rules.loss_terms import (
     WeightsAfterReduction,
 )
 from adjoint.diagnosis.rules.memory import CarriedGraph, GrowingSum, KeptResults, RecordedEvaluation, RepeatedHook
-from adjoint.diagnosis.rules.metrics import (
-    LogitThreshold,
-    MetricChoice,
-    OneHotAccuracy,
-    SumOfMeans,
-)
+from adjoint.diagnosis.rules.metrics import LogitThreshold, MetricChoice, OneHotAccuracy, SumOfMeans
 from adjoint.diagnosis.rules.missing_gradients import MissingGradients
 from adjoint.diagnosis.rules.modes import (
     EvaluationMode,
@@ -145,6 +52,7 @@ from adjoint.diagnosis.rules.modes import (
 )
 from adjoint.diagnosis.rules.probabilities import (
     DivergenceReduction,
+    HalfRange,
     LateMask,
     MissingLogarithm,
     RepeatedActivation,
@@ -167,35 +75,12 @@ from adjoint.diagnosis.rules.settings import (
     SharedMemory,
     UnreadAttributes,
 )
-from adjoint.diagnosis.rules.shapes import (
-    AllPairs,
-    BatchFirst,
-    DoublePrecision,
-    PooledChannels,
-    WrappedIntegers,
-)
+from adjoint.diagnosis.rules.shapes import AllPairs, BatchFirst, DoublePrecision, PooledChannels, WrappedIntegers
 from adjoint.diagnosis.rules.source.epochs import OverwrittenLoss
 from adjoint.diagnosis.rules.source.text_rules import TEXT_RULES
-from adjoint.diagnosis.rules.states import (
-    AliasedModel,
-    ForgottenStates,
-    LoadedStates,
-    TargetNetwork,
-)
-from adjoint.diagnosis.rules.targets import (
-    IgnoredClass,
-    LossArguments,
-    TargetDistribution,
-    TargetRange,
-    TargetScale,
-)
-from adjoint.diagnosis.rules.tokens import (
-    PaddedMean,
-    PaddingAsToken,
-    PaddingInAttention,
-    PaddingIndex,
-    PaddingInLoss,
-)
+from adjoint.diagnosis.rules.states import AliasedModel, ForgottenStates, LoadedStates, TargetNetwork
+from adjoint.diagnosis.rules.targets import IgnoredClass, LossArguments, TargetDistribution, TargetRange, TargetScale
+from adjoint.diagnosis.rules.tokens import PaddedMean, PaddingAsToken, PaddingInAttention, PaddingIndex, PaddingInLoss
 from adjoint.diagnosis.rules.values import FirstNaN, GradientSizes
 from adjoint.diagnosis.rules.writes import ExpandedWrite, HiddenWrite, OverwrittenShortcut, RepeatedWrite
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -206,6 +91,7 @@ RULES: tuple[type[WatchRule], ...] = (
     RepeatedActivation,
     SoftmaxDimension,
     SoftmaxForLabels,
+    HalfRange,
     PooledChannels,
     MissingLogarithm,
     DivergenceReduction,
@@ -235,68 +121,7 @@ RULES: tuple[type[WatchRule], ...] = (
     PaddingAsToken,
     PaddingIndex,
     PaddedMean,
-    RecurrentOutputs,
-    FirstOfAll,
-    DetachedSteps,
-    CarriedState,
-    AttentionScores,
-    ContrastiveScores,
-    LogitScale,
-    ProbabilitiesAsLogits,
-    OneTemperature,
-    LatentDeviation,
-    RepeatedNoise,
-    UnseenNoise,
-    NoiseCoefficients,
-    LossSigns,
-    LinearPenalty,
-    ConstantTerm,
-    AdvantageGradient,
-    SampleGradient,
-    ClampedPrediction,
-    InvertedLossMask,
-    MaskedMean,
-    UnevenReductions,
-    DividedMean,
-    FocalMean,
-    FocalWeight,
-    ContrastPolarity,
-    PolicyRatio,
-    BestAction,
-    AdvantageOrder,
-    UnloggedProbability,
-    CriticTarget,
-    UnusedTarget,
-    ChosenDimension,
-    LearnedConfidence,
-    MarginLabels,
-    PolicyEntropy,
-    BootstrapMask,
-    TemporalTarget,
-    ReturnOrder,
-    DuelingMean,
-    GreaterOfCritics,
-    CriticValue,
-    LossOfItself,
-    SameTargets,
-    TruncatedLabels,
-    BalancedTwice,
-    ClassesAsNumbers,
-    *LOSS_RULES,
-    *INPUT_RULES,
-    AverageFactor,
-    UnusedResult,
-    AttackGradients,
-    EqualVectors,
-    FrozenVectors,
-    IdleReversal,
-    UnreadLoader,
-    ZeroFactor,
-    UnusedLayer,
-    UnusedSchedule,
-    FrozenHead,
-    UnfilledParameter,
-    CustomGradients,
+    *FLOW_RULES,
     GeneratorTarget,
     AbsoluteSchedule,
     ClearedAccumulation,
@@ -330,8 +155,14 @@ RULES: tuple[type[WatchRule], ...] = (
     ConstantWeights,
     FreshOptimizers,
     ClipOrder,
+    ForeignClip,
     ScaledGradients,
     GroupRates,
+    UnreadOptions,
+    DefaultsWrite,
+    ExchangedDecay,
+    LeadingGroup,
+    LoadedRates,
     ClampedGradients,
     ReplacedWeights,
     InitialScale,
@@ -353,9 +184,12 @@ RULES: tuple[type[WatchRule], ...] = (
     InputScale,
     Targets,
     EvaluationScale,
+    StandingContext,
     SharedSamples,
+    SharedWindows,
     ChangingEvaluation,
     UntrainedCopy,
+    AverageWithoutBuffers,
     TrainedOnHeldOut,
     RowScale,
     LogitThreshold,

@@ -27,6 +27,7 @@ from adjoint.diagnosis.watch.value_flow import DRAWS, Made
 
 LARGE_INPUT = 20.0  # root mean square from which an input counts as not normalised
 MIN_SHIFTED, MAX_SHIFT = 1.0, 50.0  # the size of a mean, and how many deviations from 0 it may be
+MIN_ROWS = 4  # of a batch
 MIN_VALUES = 64
 MAX_DIVIDED = 1.001 / 255  # of bytes that were divided by 255 twice
 CHECKED_STEPS = 3
@@ -131,7 +132,7 @@ class SameBatch(WatchRule):
         self.seeds: dict[Place, tuple[Operand, list[int]]] = {}  # that a line sets, and after how many steps
         self.passes: list[tuple[Operand, int, Place]] = []
         self.inputs: list[tuple[bytes, Place | None]] = []
-        self.calls = 0  # of models that train
+        self.calls = self.batches = 0  # of models that train, and those with several samples
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if out.array.size < 4:
@@ -197,7 +198,8 @@ class SameBatch(WatchRule):
         self.calls += 1
         if self.calls == 2:
             self._check_list(x, call)
-        if rows.ndim >= 2 and len(rows) >= 4 and x.node is None and self.calls == 2 and rows.strides[0]:
+        self.batches += rows.ndim >= 2 and len(rows) >= MIN_ROWS
+        if self.batches == 2 and rows.ndim >= 2 and len(rows) >= MIN_ROWS and x.node is None and rows.strides[0]:
             self._check_rows(rows, call)
 
     def _check_list(self, x: Tensor, call: ModuleCall) -> None:

@@ -163,6 +163,24 @@ class RepeatedActivation(WatchRule):
         )
 
 
+class HalfRange(WatchRule):
+    """A probability that is the sigmoid of what a relu gave: it is never below one half."""
+
+    ops = frozenset({"entropy"})  # of binary_cross_entropy
+    max_passes = CHECKED_PASSES
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        made = producer_of(inputs[0])
+        below: Operand = producer_of(made.parents[0]) if op_name(made) == "sigmoid" else None
+        if op_name(below) == "relu" and not library_files[below.code.co_filename]:
+            problem = (
+                f"the probabilities {tuple(inputs[0].shape)} are the sigmoid of what this relu gives, which is never "
+            )
+            problem += "negative: none is below 0.5"
+            advice = "leave out the relu before the sigmoid"
+            self.report("relu-before-sigmoid", place_of_node(below), "relu", problem, advice, 0.5)
+
+
 class SoftmaxForLabels(WatchRule):
     """A softmax, which sums to 1, where each label of several is 0 or 1 by itself."""
 

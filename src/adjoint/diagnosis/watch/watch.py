@@ -91,6 +91,7 @@ class Watch:
         for kind in (Optimizer, Module):
             self.patches.replace(kind, "zero_grad", call_first(self._note_zero_grad))
         self.patches.replace(Optimizer, "__init__", call_first(self.note_optimizer))
+        self.patches.replace(Optimizer, "load_state_dict", call_first(self._call("optimizer_is_loaded")))
         for kind in classes_below(LRScheduler):
             if "step" in vars(kind):
                 self.patches.replace(kind, "step", call_first(self._call("schedule_steps")))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from adjoint.core.op.op import Op
+from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.data.sampler import WeightedRandomSampler
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.targets import BINARY, ERRORS
-from adjoint.diagnosis.watch.events import ModuleCall
-from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.events import ModuleCall, caller_place
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
@@ -20,6 +21,7 @@ CLASS_LOSSES = ("cross_entropy", "nll_loss")
 MIN_FRACTIONS = 0.05  # share of values that are no whole numbers
 MIN_WEIGHT_RATIO = 1.5  # of the largest weight to the least
 MIN_LABELS = 16
+VOID = frozenset({-100, -1, 254, 255})  # labels that losses leave out
 MAX_CLASSES = 50
 
 
@@ -35,6 +37,46 @@ class LossOfItself(WatchRule):
         if x is target or x.array is target.array:
             problem = f"{call.name} compares a value {tuple(x.shape)} with itself: nothing is learned from it"
             self.report("loss-of-itself", call.place, call.name, problem, "the data as its target", tuple(x.shape))
+
+
+class ClampedLabels(WatchRule):
+    """Labels that are to be ignored, which a clamp makes those of a class."""
+
+    ops = frozenset({"clamp_max", "clamp_min", "clamp_range", "minimum", "clamp"})
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.clamped: list[tuple[Tensor, Place, int, int, float]] = []  # with the value before and after, and the share
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        x = inputs[0]
+        if (
+            not is_array(x)
+            or out.array.dtype.kind != "i"
+            or x.array.shape != out.array.shape
+            or out.array.size < MIN_LABELS
+        ):
+            return
+        changed = x.array != out.array
+        before, after = np.unique(x.array[changed]), np.unique(out.array[changed])
+        if len(before) == len(after) == 1 and int(before[0]) in VOID and len(self.clamped) < MAX_CLASSES:
+            self.clamped.append((out, caller_place(), int(before[0]), int(after[0]), float(changed.mean())))
+
+    def see_call(self, call: LibraryCall) -> None:
+        target = call.tensor("target")
+        if call.name not in CLASS_LOSSES or target is None or not self.clamped:
+            return
+        for out, place, before, after, share in self.clamped:
+            ignored = call.arguments.get("ignore_index") == after
+            if owner(out.array) is owner(target.array) and not ignored:
+                problem = (
+                    f"{share:.0%} of the labels are {before}, and become {after} here: what is to be left out counts "
+                )
+                problem += f"as class {after}"
+                name = place.text.partition("=")[0].strip()
+                self.report("labels-clamped", place, name, problem, f"ignore_index={before} of the loss", before)
+                self.clamped = []
+                return
 
 
 class SameTargets(WatchRule):

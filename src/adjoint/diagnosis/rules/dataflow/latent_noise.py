@@ -17,6 +17,8 @@ from adjoint.diagnosis.watch.value_flow import DRAWS, FLOW_PASSES, Made
 ERRORS = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 SAME_DRAWS = 3  # passes with the same noise
 MIN_NOISE = 8  # elements
+MIN_SIGNAL = 1e-3  # the share of the data in what is noised
+MAX_RATE = 0.5  # that a product of what is left has not as all of its factors
 
 
 class LatentDeviation(WatchRule):
@@ -193,6 +195,33 @@ class UnseenNoise(WatchRule):
     see_written_loss = see_call
 
 
+class SharedNoise(WatchRule):
+    """Noise that is drawn for one sample, and added to all of a batch."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        for made in flow.makers_behind(*backward.roots):
+            if made.op != "mul" or len(made.tensors) != 2 or made.out.array.ndim < 2:
+                continue
+            for noise, scale in (made.tensors, made.tensors[::-1]):
+                drawn = flow.maker_past_moves(noise)
+                is_one = noise.array.size * len(made.out.array) == made.out.array.size and len(made.out.array) > 1
+                if drawn is None or drawn.op != "normal" or not is_one or noise.array.size < 2 or scale.node is None:
+                    continue
+                inputs = [x for each in flow.makers_behind(scale) for x in each.tensors if x.node is None]
+                if scale.shape == made.out.shape and any(
+                    len(x.array) == len(scale.array) for x in inputs if x.ndim > 1
+                ):
+                    count = len(made.out.array)
+                    problem = f"the noise {tuple(noise.shape)} is one vector for all {count} samples: they are moved "
+                    problem += "alike, and the batch has one draw"
+                    advice = "torch.randn_like of what it is multiplied by"
+                    self.report("noise-of-one-sample", drawn.place, "noise", problem, advice, tuple(noise.shape))
+                    return
+
+
 class NoiseCoefficients(WatchRule):
     """Data and noise that are mixed by a product of rates and its rest, and not by their roots."""
 
@@ -210,6 +239,7 @@ class NoiseCoefficients(WatchRule):
             ]
             if len(products) != 2 or len(factors) != 2 or factors[0].shape != factors[1].shape:
                 continue
+            self._check_signal([each for each in products if each is not None], made)
             is_rest = abs(factors[0].array + factors[1].array - 1).max() < 1e-5
             drawn = [flow.maker(x) for each in products if each is not None for x in each.tensors]
             has_noise = any(each is not None and each.op in DRAWS for each in drawn)
@@ -221,6 +251,22 @@ class NoiseCoefficients(WatchRule):
                 advice = "a.sqrt() * x + (1 - a).sqrt() * noise"
                 self.report("noise-coefficients", made.place, "noise", problem, advice, tuple(made.out.shape))
                 return
+
+    def _check_signal(self, products: list[Made], out: Made) -> None:
+        """Look for data times a cumulated product that is next to 0 throughout."""
+        flow = self.facts.flow
+        for made in products:
+            small = next((x for x in made.tensors if x.array.size < out.out.array.size), None)
+            sums = [each for each in flow.makers_behind(small) if each.op == "cumprod"] if small is not None else []
+            other = next((flow.maker(x) for x in made.tensors if x is not small), None)
+            if small is None or not sums or (other is not None and other.op in DRAWS):
+                continue
+            if float(np.median(small.array)) < MIN_SIGNAL and float(sums[0].tensors[0].array.max()) < MAX_RATE:
+                low = float(np.median(small.array))
+                problem = f"the data have a share of about {low:.2g} in what is noised: the product is of rates up to "
+                problem += f"{float(sums[0].tensors[0].array.max()):.3g}, and falls to 0 at once"
+                advice = "torch.cumprod(1 - betas, 0)"
+                self.report("noise-coefficients", sums[0].place, "cumprod", problem, advice, f"{low:.2g}")
 
 
 class SampleGradient(WatchRule):

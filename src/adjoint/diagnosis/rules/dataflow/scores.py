@@ -7,10 +7,11 @@ import numpy as np
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand, Operands
+from adjoint.core.typing import Array, Operand, Operands
+from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.probabilities import is_distribution
 from adjoint.diagnosis.watch.events import caller_place
-from adjoint.diagnosis.watch.facts import is_array
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
@@ -21,6 +22,8 @@ MAX_LOGIT = 100
 MIN_BATCH = 6
 MAX_COSINE = 1.001
 SMALL_FILL = 1e-3
+NEAR = 4  # ops before a softmax
+MIN_ZEROED = 0.2  # of the scores
 MIN_TEMPERATURE = 1.2
 PASSED = frozenset({"dropout", "where", "add", "mul", "div"})
 
@@ -104,6 +107,56 @@ class AttentionScores(WatchRule):
             'scores.masked_fill(mask == 0, float("-inf"))',
             fill,
         )
+
+
+class ZeroedScores(WatchRule):
+    """Scores of an evaluation that are set to 0 to leave them out, which softmax gives as much as to others."""
+
+    ops = frozenset({"where", "put_index", "softmax"})
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.last: tuple[Array, Place] | None = None  # which scores are 0, and where they were set
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        x = out if op.name != "softmax" else inputs[0]
+        if out.node is not None or not is_array(x) or x.array.ndim != 2 or x.array.dtype.kind != "f":
+            return
+        zeros = x.array == 0
+        if op.name != "softmax":
+            self.last = (zeros, caller_place()) if MIN_ZEROED < zeros.mean() < 1 else None
+        elif self.last is not None and np.array_equal(self.last[0], zeros):
+            count = int(zeros.sum(axis=-1).min())
+            problem = (
+                f"{count} of {x.array.shape[1]} scores in a row are set to 0, and softmax gives them exp(0) = 1 each: "
+            )
+            problem += "they are not left out"
+            advice = 'set them to float("-inf")'
+            self.report("mask-without-effect", self.last[1], "scores", problem, advice, count)
+
+
+class ScaledByLength(WatchRule):
+    """Scores of queries and keys that are divided by the root of the number of steps, and not of the width."""
+
+    ops = frozenset({"softmax"})
+    max_passes = FLOW_PASSES
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        flow = self.facts.flow
+        for made in flow.makers_behind(inputs[0])[:NEAR] if out.node is not None and out.array.ndim > 2 else ():
+            product = flow.maker(made.tensors[0]) if made.op in ("div", "mul") and made.tensors else None
+            number = next((float(x) for x in made.inputs if isinstance(x, (int, float))), 0.0)
+            if product is None or product.op not in PRODUCTS or number <= 0:
+                continue
+            scale = number if made.op == "div" else 1 / number
+            steps, width = product.tensors[0].array.shape[-2:]
+            if abs(scale - steps**0.5) < 0.01 * scale < abs(scale - width**0.5) and out.array.shape[-1] == steps:
+                problem = (
+                    f"the scores {tuple(out.shape)} are divided by {scale:.4g}, the root of {steps} steps; queries "
+                )
+                problem += f"and keys have {width} values"
+                self.report("scores-scaled-up", made.place, "scores", problem, f"divide by {width**0.5:.4g}", scale)
+                return
 
 
 class ContrastiveScores(WatchRule):

@@ -29,6 +29,7 @@ class Targets(WatchRule):
         super().__init__(facts)
         self.last: object = None  # the place and the targets of the loss seen last, which has several ops
         self.batches: list[BatchOfTargets] = []
+        self.joined: set[Place] = set()
         self.places: dict[Place, list[BatchOfTargets]] = {}  # of losses
         self.given: dict[int, BatchOfTargets] = {}  # by a loader, in each pass
         self.place: Place | None = None  # of the first loss
@@ -75,6 +76,8 @@ class Targets(WatchRule):
             if not y.any() and any(
                 made.op == "cat" and made.out.node is not None for made in self.facts.flow.makers_behind(x)
             ):
+                self.joined.add(place)
+            if place in self.joined:
                 return  # the first of the scores that are joined is the match
             self.classes = max(self.classes, x.array.shape[1] if x.array.ndim > 1 else 0)
         self.batches.append(described)

@@ -17,4 +17,6 @@ Modules, in reading order:
 - `rates`: Rules on what a step takes: rates of groups that lie orders apart, and gradients cut off by hand.
 - `weights`: Rules on weights: replaced or drawn anew while a model runs, or much too large at the start.
 - `held_out`: Rules on held-out data: samples that training has too, and samples that a dataset changes at random.
+- `groups`: Rules on groups of parameters: options that nobody reads, rates that follow one group alone, or a loaded
+  state.
 """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.watch.events import OptimizerStep, caller_place
+from adjoint.diagnosis.watch.events import OptimizerRecord, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.module import Module
@@ -56,6 +56,52 @@ class ClipOrder(WatchRule):
                 self.report(
                     "clipping-in-vain", late[0][0], "clip_grad_norm_", f"clipping {told}", advice, len(self.seen)
                 )
+
+
+class ForeignClip(WatchRule):
+    """Gradients that are clipped twice between the steps of their optimizer, before the step of one without a clip."""
+
+    sees_every_step = True
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.clips: list[tuple[Place, set[int]]] = []  # since the last step
+        self.counts: dict[int, dict[Place, int]] = {}  # by a parameter, the lines that clip it
+        self.suspects: dict[int, tuple[OptimizerRecord, Place, int, int]] = {}  # with a clipped parameter and a count
+        self.clipped: set[int] = set()  # parameters
+
+    def gradients_are_clipped(self, parameters: Operand = None, *args: object, **kwargs: object) -> None:
+        """See a call of `clip_grad_norm_` or `clip_grad_value_`."""
+        frame: Operand = getattr(parameters, "gi_frame", None)
+        if not isinstance(parameters, (Iterator, Tensor)):
+            given = parameters.parameters() if isinstance(parameters, Module) else parameters
+            self.clips.append((caller_place(), {id(p) for p in given}))
+        elif frame is not None:
+            named = frame.f_locals.get(".0")  # of `module.parameters()`, which goes on from there
+            owner = named.gi_frame.f_locals.get("self") if getattr(named, "gi_frame", None) is not None else None
+            if isinstance(owner, Module):
+                self.clips.append((caller_place(), {id(p) for p in owner.parameters()}))
+
+    def before_step(self, step: OptimizerStep) -> None:
+        clips, self.clips = self.clips, []
+        own = {id(p) for p in step.record.parameters()}
+        for place, given in clips:
+            self.clipped |= given
+            for key in list(given)[:1]:
+                lines = self.counts.setdefault(key, {})
+                lines[place] = lines.get(place, 0) + 1
+                if not given & own:
+                    _, _, _, count = self.suspects.get(id(step.record), (None, None, 0, 0))
+                    self.suspects[id(step.record)] = step.record, place, key, count + 1
+
+    def finish(self) -> None:
+        for record, place, key, count in self.suspects.values():
+            is_clipped = any(id(p) in self.clipped for p in record.parameters())
+            if not is_clipped and count >= MIN_SEEN and len(self.counts[key]) > 1:
+                problem = f"the gradients that are clipped before {record.name}.step() are those of another optimizer, "
+                problem += f"which clips them itself; those of {record.name} never are"
+                advice = f"clip_grad_norm_ of the parameters of {record.name}"
+                self.report("clipping-of-others", place, record.name, problem, advice, count)
 
 
 class ScaledGradients(WatchRule):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 import numpy as np
@@ -10,11 +11,16 @@ from adjoint.core.typing import Array, Operand
 from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.diagnosis.rules.source.splits import HELD_OUT, TRAINED
 from adjoint.diagnosis.rules.states import COPIES
+from adjoint.diagnosis.rules.writes import instruction_of_write, place_of_write
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import line_of, nodes_around
+from adjoint.nn.layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from adjoint.nn.module.module import Module
 
+MAX_BYTES = 4096  # of a weight, that tell whether it has changed
 FIRST_PASSES = 8  # in which each optimizer makes its first step
 
 
@@ -60,6 +66,42 @@ class UntrainedCopy(WatchRule):
 def first_weight(module: Operand) -> Array | None:
     """Return the values of the first weight of a model."""
     return next((p.array for p in module.parameters() if is_array(p) and p.array.ndim > 1), None)
+
+
+class AverageWithoutBuffers(WatchRule):
+    """A copy of a model whose weights follow it, and whose running statistics are as they were at the start."""
+
+    modules = (BatchNorm1d, BatchNorm2d, BatchNorm3d)
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.evaluated: dict[int, tuple[Module, Module, Place, set[bytes]]] = {}  # with values of its weight over time
+
+    def enter_module(self, call: ModuleCall) -> None:
+        module, root = call.module, call.root
+        mean, var = module._buffers.get("running_mean"), module._buffers.get("running_var")
+        weight = first_weight(root.module)
+        if call.is_recording or module.training or mean is None or var is None or root.place is None:
+            return
+        if self.facts.steps and weight is not None and not mean.array.any() and (var.array == 1).all():
+            known = self.evaluated.setdefault(id(root.module), (root.module, module, root.place, set()))
+            known[-1].add(weight.tobytes()[:MAX_BYTES])
+
+    def finish(self) -> None:
+        own = self.facts.find_optimizers()
+        for model, norm, called, values in self.evaluated.values():
+            weight = next((p for p in model.parameters() if p.ndim > 1), None)
+            if len(values) < 2 or weight is None or any(id(p) in own for p in model.parameters()):
+                continue
+            written = place_of_write(instruction_of_write(weight))
+            loops = nodes_around(written, ast.For) if written is not None else []
+            loops = [node for node in loops if "parameters()" in text_of(node.iter)]
+            place = line_of(written.site.file, loops[-1]) if written is not None and loops else written or called
+            name = self.facts.names.name_of_module(model)
+            problem = f"the weights of {name} follow another model, and {self.facts.names.name_of_module(norm)} "
+            problem += "still has the running mean 0 and variance 1 of its start"
+            advice = "copy the buffers too: for e, b in zip(ema.buffers(), model.buffers()): e.copy_(b)"
+            self.report("buffers-not-copied", place, name, problem, advice, 0)
 
 
 class TrainedOnHeldOut(WatchRule):

@@ -2,22 +2,67 @@
 
 from __future__ import annotations
 
+import ast
+
 from adjoint.core.op.op import Op
+from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operands
 from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import ModuleCall
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import line_of, nodes_around
 
 MIN_VALUES = 16
+MIN_SAME = 4  # calls with the same input, after the first
 MAX_SHIFT = 6  # deviations between both means
 MAX_RATIO = 8  # of both deviations
 MIN_ROWS = 8
 MAX_COLUMN_RATIO = 30  # of the deviations of features
 ERRORS = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 Scale = tuple[float, float]  # mean and deviation
+
+
+class StandingContext(WatchRule):
+    """A sequence that grows with what a model generates, while the model gets the same part of it each time."""
+
+    sees_roots_only = True
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.last: tuple[int, Place | None, bytes, int] = 0, None, b"", 0  # the module, the place, the input, its whole
+        self.counts: dict[Place, int] = {}
+
+    def enter_module(self, call: ModuleCall) -> None:
+        x = next(iter(call.tensors()), None)
+        if call.is_recording or x is None or not is_array(x) or call.place is None or x.array.ndim < 2:
+            return
+        size = owner(x.array).size
+        now = id(call.module), call.place, x.array.tobytes(), size
+        is_same = now[:3] == self.last[:3] and size > self.last[3]
+        self.counts[call.place] = self.counts.get(call.place, 0) + is_same if is_same else 0
+        self.last = now
+        if self.counts[call.place] == MIN_SAME:
+            problem = (
+                f"the model gets the same {tuple(x.shape)} {MIN_SAME + 1} times, while the sequence that it is cut "
+            )
+            problem += f"from has grown to {size} values: what was generated does not reach it"
+            made = find_slice(call.place) or call.place
+            self.report("context-stands-still", made, "context", problem, "its last part: seq[:, -n:]", MIN_SAME)
+
+
+def find_slice(near: Place) -> Place | None:
+    """Return the last line before a call that cuts the first part out of a sequence."""
+    loops: list[ast.For] | list[ast.While] = nodes_around(near, ast.For) or nodes_around(near, ast.While)
+    for node in ast.walk(loops[-1]) if loops else ():
+        if isinstance(node, ast.Slice) and node.lower is None and node.upper is not None and node.step is None:
+            text = text_of(node.upper)
+            if not text.startswith("-") and node.upper.lineno <= near.site.line:
+                return line_of(near.site.file, node.upper)
+    return None
 
 
 class EvaluationScale(WatchRule):

@@ -23,6 +23,9 @@ from adjoint.diagnosis.watch.source_lines import find_calls, line_of, nodes_at
 RANDOM = re.compile(r"rand|choice|uniform|bernoulli|augment|flip|jitter|crop", re.IGNORECASE)
 MAX_LOADERS = 16
 MIN_WINDOWS = 6
+MAX_ROWS = 256  # of a batch, that are compared
+MAX_KNOWN_ROWS = 1024
+BESIDE_KNOWN = 0.3  # of the new rows of an evaluation
 BESIDE_SHARE = 0.5  # of the samples of a part, that lie beside one of another
 
 
@@ -50,7 +53,6 @@ class SharedSamples(WatchRule):
             advice = "cut both from one permutation: order[:n] and order[n:], or random_split"
             self.report("samples-shared", place_of_frame(caller_frame()), "Subset", problem, advice, len(both))
 
-
     def _check_windows(self, first: Subset[Operand], second: Subset[Operand]) -> None:
         """Look at windows of a series, of which each has most values of the one before."""
         tensors = getattr(first.dataset, "tensors", ())
@@ -67,6 +69,48 @@ class SharedSamples(WatchRule):
             problem += "beside one of the other: both have the same values"
             advice = "cut the series in time, and leave out a window's length between the parts"
             self.report("samples-shared", place, "random_split", problem, advice, beside)
+
+
+class SharedWindows(WatchRule):
+    """Windows of a series that an evaluation reads, most of which begin one value beside one of training."""
+
+    sees_roots_only = True
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.rows: set[bytes] = set()  # of training
+        self.parts: set[tuple[str, bytes]] = set()  # the rows without their first value, and without their last
+        self.tested: dict[Place, tuple[int, int]] = {}  # how many new rows of an evaluation lie beside those, and all
+
+    def enter_module(self, call: ModuleCall) -> None:
+        x = next(iter(call.tensors()), None)
+        if x is None or not is_array(x) or x.node is not None or x.array.ndim not in (2, 3) or call.place is None:
+            return
+        rows = np.ascontiguousarray(x.array[:MAX_ROWS]) if len(self.rows) < MAX_KNOWN_ROWS else x.array[:0]
+        if rows.dtype.kind != "f" or rows.shape[1] < MIN_WINDOWS:
+            return
+        texts = [each.tobytes() for each in rows]
+        step = rows[0].nbytes // rows.shape[1] if len(rows) else 0
+        if call.is_recording:
+            self.rows.update(texts)
+            self.parts.update(("head", text[:-step]) for text in texts)
+            self.parts.update(("tail", text[step:]) for text in texts)
+        elif self.facts.steps:
+            new = [text for text in texts if text not in self.rows]
+            beside = sum(("head", text[step:]) in self.parts or ("tail", text[:-step]) in self.parts for text in new)
+            count, total = self.tested.get(call.place, (0, 0))
+            self.tested[call.place] = count + beside, total + len(new)
+
+    def finish(self) -> None:
+        for place, (beside, total) in self.tested.items():
+            if beside >= MIN_WINDOWS and beside > BESIDE_KNOWN * total and not self.facts.has_found("samples-shared"):
+                problem = (
+                    f"the samples are windows of a series, and {beside} of the {total} that are evaluated here lie "
+                )
+                problem += "one value beside one of training: they have the same values"
+                advice = "cut the series in time, and leave out a window's length between the parts"
+                made = next(find_calls(place.site, ("randperm", "permutation", "shuffle")), place)
+                self.report("samples-shared", made, "windows", problem, advice, beside)
 
 
 class ChangingEvaluation(WatchRule):

@@ -245,6 +245,12 @@ class AbsoluteSchedule(WatchRule):
             return
         self.known.add(id(schedule))
         optimizer = schedule.optimizer
+        factors = {
+            float(g["lr"]) / float(base or 1)
+            for g, base in zip(optimizer.param_groups, schedule.base_lrs, strict=False)
+        }
+        if len(factors) > 1:
+            return  # a group that learns with another rate
         rows = zip(schedule.lr_lambdas, schedule.base_lrs, optimizer.param_groups, strict=False)
         for i, (function, base, group) in enumerate(rows):
             code = getattr(function, "__code__", None)

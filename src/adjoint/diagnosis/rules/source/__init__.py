@@ -14,4 +14,8 @@ Modules, in reading order:
 - `splits`: Rules on parts of the data: slices that overlap, statistics of all rows, one model for all folds.
 - `text_rule`: Base of rules that read the program's text when the watch ends.
 - `text_rules`: The rules on the program's text that come before those on its steps, in their order.
+- `names`: Rules on names: functions that read a loop's variable too late, counters that share a name, results taken
+  in turn.
+- `standing`: Rules on what a loop was to change and does not: schedules that stand still, values that are lost, kept
+  or shared.
 """

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import ast
+import re
 
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operands
 from adjoint.diagnosis.rules.source.epochs import nested_loops
 from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.diagnosis.watch.events import caller_place
+from adjoint.diagnosis.watch.facts import Facts, is_array
 
 BLOCKS = frozenset({"no_grad", "inference_mode", "enable_grad", "autocast"})
+ANGLES = re.compile(
+    r"(?:^|_|\b)(?:deg|degrees?|angles?|lat|lon|latitude|longitude|heading|bearing|azimuth|rotation|direction)"
+)
+RADIANS = re.compile(r"pi\b|tau\b|3\.14|rad(?:ians?)?(?:_|\b)|deg2rad|radians", re.IGNORECASE)
+MIN_DEGREES, FULL_TURN = 20, 360
 MAX_SMOOTHING = 0.5
 MIN_RISE = 2  # less is a search for the rate
 MAX_DECAY = 0.97  # of the rate, from one batch to the next
@@ -83,6 +94,68 @@ class SmoothedAway(TextRule):
                 problem = f"label_smoothing={value:g} gives {value:.0%} of each target to all classes alike: hardly "
                 problem += "anything of the label is left"
                 self.blame("smoothed-away", (source, each.value), "label_smoothing", problem, "label_smoothing=0.1")
+
+
+class Degrees(TextRule):
+    """The sine or cosine of an angle in degrees."""
+
+    ops = frozenset({"sin", "cos"})
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.large: set[int] = set()  # lines whose angles are no radians
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        x = inputs[0]
+        if is_array(x) and x.node is None and x.array.size and MIN_DEGREES < abs(x.array).max() <= FULL_TURN:
+            self.large.add(caller_place().site.line)
+
+    def read(self, source: SourceFile) -> None:
+        for call in source.calls_of("sin", "cos"):
+            text = text_of(call.args[0] if call.args else call.func)
+            owner = text_of(call.func).rpartition(".")[0]
+            is_written = re.search(r"(?<![\w.])(?:180|360)(?:\.0*)?(?![\w.])", text) is not None
+            is_named = ANGLES.search(text) is not None and call.lineno in self.large
+            is_told = re.search(r"(?:^|_)deg(?:rees?)?(?:_|$)", text) is not None
+            if RADIANS.search(text) is None and (is_written or is_named or is_told):
+                problem = f"{text_of(call)} takes an angle in degrees for one in radians"
+                right = f"{owner}.radians({text})" if owner == "math" else f"torch.deg2rad({text})"
+                self.blame("angle-in-degrees", (source, call), text, problem, right)
+                return
+
+
+class LostVectors(TextRule):
+    """Pretrained values that a later `apply` of initial values writes over."""
+
+    def read(self, source: SourceFile) -> None:
+        functions = {node.name: node for node in source.nodes_of(ast.FunctionDef)}
+        for call in source.calls_of("apply"):
+            function = functions.get(text_of(call.args[0]).rpartition(".")[2]) if len(call.args) == 1 else None
+            if function is None or not isinstance(call.func, ast.Attribute):
+                continue
+            body = " ".join(text_of(line) for line in function.body)
+            writes = re.search(r"init\.|normal_|uniform_|reset_parameters|zero_|fill_|constant_", body) is not None
+            of_all = "Embedding" in body or not re.search(r"isinstance|type\(|__class__", body)
+            for other in source.calls_of("from_pretrained", "copy_", "load_state_dict"):
+                is_loaded = name_of(other) == "load_state_dict"
+                owner = text_of(other.func).partition(".")[0]
+                is_vector = "weight" in text_of(other.func) or name_of(other) == "from_pretrained"
+                in_class = isinstance(source.parents.get(source.scope_of(other)), ast.ClassDef)
+                is_before = source.scope_of(other) is source.scope_of(call) and other.lineno < call.lineno
+                is_built = (
+                    in_class
+                    and not is_loaded
+                    and not isinstance(source.parents.get(source.scope_of(call)), ast.ClassDef)
+                )
+                is_same = not is_loaded or owner == text_of(call.func.value)
+                if writes and is_same and (is_loaded or (of_all and is_vector)) and (is_before or is_built):
+                    problem = (
+                        f"{text_of(call)} draws initial values after line {other.lineno}, which put in known ones: "
+                    )
+                    problem += "they are lost"
+                    advice = "the initial values first, then the known ones"
+                    self.blame("pretrained-overwritten", (source, call), text_of(other.func), problem, advice)
+                    return
 
 
 class RisingSchedule(TextRule):

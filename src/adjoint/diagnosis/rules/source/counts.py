@@ -10,7 +10,7 @@ from adjoint.core.runtime.mode import mode
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.rules.source.splits import HELD_OUT, TRAINED, is_label
 from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of
-from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, parameter_names, text_of
 from adjoint.diagnosis.watch.events import caller_place
 from adjoint.diagnosis.watch.facts import Facts
 
@@ -25,13 +25,12 @@ class CountedByBatches(TextRule):
     """The number of right answers, divided by the number of batches."""
 
     def read(self, source: SourceFile) -> None:
-        counts: list[tuple[str, ast.For]] = []  # with the loop over right answers
+        counts: list[tuple[str, ast.For]] = []  # with the loop that adds them up
         for loop in source.nodes_of(ast.For):
             for node in ast.walk(loop) if isinstance(loop.target, ast.Tuple) else ():
-                if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
-                    text = text_of(node.value)
-                    if is_count(text) and "/" not in text:
-                        counts.append((text_of(node.target), loop))
+                is_sum = isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)
+                if is_sum and isinstance(node, ast.AugAssign) and "/" not in text_of(node.value):
+                    counts.append((text_of(node.target), loop))
         for node in source.nodes_of(ast.BinOp) if counts else ():
             if not isinstance(node.op, ast.Div):
                 continue
@@ -41,10 +40,18 @@ class CountedByBatches(TextRule):
                 self._check(source, node, *max(before, key=lambda each: each[1].lineno))
 
     def _check(self, source: SourceFile, node: ast.BinOp, name: str, loop: ast.For) -> None:
-        """Look at what the count of a loop is divided by."""
+        """Look at what the sum of a loop is divided by."""
         loader, divisor = loader_of(loop.iter), text_of(node.right)
         loaders = {loader_of(each.iter) for each in source.nodes_of(ast.For)} - {loader}
-        if divisor == f"len({loader})":
+        scope = source.scope_of(loop)
+        sums = [each for each in ast.walk(loop) if isinstance(each, ast.AugAssign) and text_of(each.target) == name]
+        if not all(is_count(text_of(each.value)) for each in sums):
+            is_own = scope is source.scope_of(node) and loader not in parameter_names(scope) and loader.isidentifier()
+            others = [each for each in loaders if divisor == f"len({each})" and each.isidentifier()]
+            if is_own and others and any(MEAN.search(text_of(each.value)) for each in sums):
+                problem = f"{name} adds up the batches of {loader}, and {divisor} is the number of others"
+                self.blame("divided-by-others", (source, node), divisor, problem, f"len({loader})")
+        elif divisor == f"len({loader})":
             problem = f"{name} counts samples, and len({loader}) batches: the quotient is as many times too "
             problem += "large as a batch has samples"
             self.blame("divided-by-batches", (source, node), divisor, problem, f"len({loader}.dataset)")

@@ -14,6 +14,7 @@ from adjoint.diagnosis.watch.facts import Facts, is_array
 
 TURNS = re.compile(r"^(?:random_?)?(?:flip|hflip|vflip|fliplr|flipud|rot90|rotate|roll|crop|translate|affine)")
 SEEDS = frozenset({"RandomState", "default_rng", "seed", "manual_seed", "Random"})
+POINTS = re.compile(r"(?:^|_)(?:key)?(?:points?|landmarks?|box(?:es)?|bbox(?:es)?|joints?|coords?|kpts?)(?:_|$)")
 MIN_SIDE = 4  # pixels
 
 
@@ -49,6 +50,23 @@ class NeighbourLabel(TextRule):
                     self.blame("samples-misaligned", (source, node), name, problem, f"{name}[{index}]")
 
 
+class OtherLabel(TextRule):
+    """A dataset that gives one sample with the label of another: both are read, by different indices."""
+
+    def read(self, source: SourceFile) -> None:
+        for function in item_functions(source):
+            results = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+            for pair in (x.elts for x in results if isinstance(x, ast.Tuple) and len(x.elts) == 2):
+                parts = [x for x in pair if isinstance(x, ast.Subscript) and isinstance(x.slice, ast.Name)]
+                names = [text_of(x.slice) for x in parts]
+                owners = {text_of(x.value) for x in parts}
+                if len(parts) == 2 and len(owners) == 2 and names[0] != names[1]:
+                    problem = f"{text_of(parts[0])} goes with {text_of(parts[1])}: sample and label have different "
+                    problem += "indices"
+                    advice = f"{text_of(parts[1].value)}[{names[0]}]"
+                    self.blame("samples-misaligned", (source, parts[0]), names[0], problem, advice)
+
+
 class SeededSamples(TextRule):
     """A dataset that seeds a generator anew for each sample: all of them get the same random numbers."""
 
@@ -80,17 +98,20 @@ class UnturnedMask(TextRule):
             self.is_pair = is_image and other.array.ndim >= 3 and other.array.shape[-2:] == sides
 
     def read(self, source: SourceFile) -> None:
-        for function in item_functions(source) if self.is_pair else ():
+        for function in item_functions(source):
             results = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
             pair = next((x.elts[:2] for x in results if isinstance(x, ast.Tuple) and len(x.elts) >= 2), None)
-            if pair is None or not all(isinstance(x, ast.Name) for x in pair):
+            names = [owner_of(x) for x in pair or ()]
+            if len(names) != 2 or not all(names) or not (self.is_pair or POINTS.search(names[1])):
                 continue
-            image, mask = (x.id for x in pair if isinstance(x, ast.Name))
+            image, mask = names
             turned = {image: list(_turns(function, image)), mask: list(_turns(function, mask))}
+            if not self.is_pair and _is_written(function, mask):
+                continue  # points are moved by sums and products
             for one, other in ((image, mask), (mask, image)):
                 if turned[one] and not turned[other] and not shares_call(function, image, mask):
                     node, what = turned[one][0]
-                    problem = f"{what} turns {one} and not {other}: their pixels no longer belong together"
+                    problem = f"{what} turns {one} and not {other}: their places no longer belong together"
                     self.blame("mask-not-turned", (source, node), one, problem, f"the same {what} of {other}")
 
 
@@ -106,6 +127,22 @@ def _turns(function: ast.FunctionDef, name: str) -> Iterator[tuple[ast.AST, str]
             is_reversed = isinstance(each, ast.Slice) and each.step is not None and text_of(each.step) == "-1"
             if is_reversed and name in _names([node.value]):
                 yield node, "[::-1]"
+
+
+def owner_of(node: ast.expr) -> str:
+    """Return the variable of which an expression takes a method or a part."""
+    while isinstance(node, (ast.Attribute, ast.Call, ast.Subscript)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_written(function: ast.FunctionDef, name: str) -> bool:
+    """Return whether a function changes a variable after it has got a value, in place or by a new one."""
+    targets = [node.target for node in ast.walk(function) if isinstance(node, ast.AugAssign)]
+    stores = [target for node in ast.walk(function) if isinstance(node, ast.Assign) for target in node.targets]
+    again = [node for node in stores if isinstance(node, ast.Name) and node.id == name]
+    parts = [node for node in (*targets, *stores) if not isinstance(node, ast.Tuple) and owner_of(node) == name]
+    return len(parts) > min(len(again), 1)
 
 
 def _names(nodes: list[ast.expr] | list[ast.Call]) -> set[str]:

@@ -165,3 +165,22 @@ class ExchangedRates(TextRule):
                 problem = f"{text_of(node)} is the other rate of the two"
                 self.blame("rates-exchanged", (source, node), name, problem, right)
                 return
+
+
+class HalvedMetric(TextRule):
+    """An F1 or Dice score without its factor of 2: it is half of what it was to be."""
+
+    def read(self, source: SourceFile) -> None:
+        for node in source.nodes_of(ast.Assign):
+            name, value = name_of(node.targets[0]).lower(), node.value
+            if not re.search(r"(?:^|_)(?:f1|dice)(?:_|$)", name) or not isinstance(value, ast.BinOp):
+                continue
+            if not isinstance(value.op, ast.Div):
+                continue
+            numbers = [each.value for each in ast.walk(value) if isinstance(each, ast.Constant)]
+            below = re.sub(r" \+ (?:[\d.e-]+|\w*(?:eps|smooth)\w*)\b", "", text_of(value.right))
+            product = isinstance(value.left, ast.BinOp) and isinstance(value.left.op, ast.Mult)
+            is_sum = re.fullmatch(r"\w+ \+ \w+", below) is not None
+            if product and is_sum and not any(isinstance(x, (int, float)) and x in (0.5, 2) for x in numbers):
+                problem = f"{text_of(value)} is half of the harmonic mean: it is at most 0.5"
+                self.blame("metric-halved", (source, node), name, problem, f"2 * {text_of(value)}")

@@ -13,7 +13,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand
 from adjoint.diagnosis.rules.source.epochs import assigns
 from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, find_sources, name_of
-from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, parameter_names, text_of
 from adjoint.diagnosis.watch.events import OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.frames import user_frames
@@ -185,6 +185,36 @@ class SharedFolds(TextRule):
                     return
 
 
+class ExchangedFolds(TextRule):
+    """Rows of folds that train, which are fewer than those that are held out: both have each other's names."""
+
+    max_steps = 1
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.sizes: dict[str, int] = {}  # of the variables of rows
+
+    def before_step(self, step: OptimizerStep) -> None:
+        for frame in user_frames(caller_frame()):
+            for name, value in (*frame.f_globals.items(), *frame.f_locals.items()):
+                if TRAINED.search(name.lower()) or HELD_OUT.search(name.lower()):
+                    self.sizes.setdefault(name, len(value) if hasattr(value, "__len__") else 0)
+
+    def read(self, source: SourceFile) -> None:
+        for loop in source.nodes_of(ast.For):
+            names = [each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)]
+            trained = next((name for name in names if TRAINED.search(name.lower())), "")
+            held_out = next((name for name in names if HELD_OUT.search(name.lower())), "")
+            sizes = self.sizes.get(trained, 0), self.sizes.get(held_out, 0)
+            if FOLDS.search(text_of(loop.iter)) and 0 < sizes[0] < sizes[1]:
+                problem = (
+                    f"{trained} has {sizes[0]} rows, and {held_out} {sizes[1]}: a fold is held out, and all others "
+                )
+                problem += "train"
+                order = sorted(names, key=lambda name: {trained: 0, held_out: 1}.get(name, -1))
+                self.blame("parts-exchanged", (source, loop), trained, problem, f"for {', '.join(order)} in …")
+
+
 class UnpackedOrder(TextRule):
     """Parts that a function returns in one order, and that a line gives names in another."""
 
@@ -231,6 +261,10 @@ class OwnFit(TextRule):
             if name_of(made.generators[0].iter) == "enumerate":
                 names = {each.id for each in ast.walk(made) if isinstance(each, ast.Name)}
                 self._note(fits, "enumerate", names, made)
+                scope = source.scope_of(made)
+                for i, name in enumerate(parameter_names(scope) if isinstance(scope, ast.FunctionDef) else []):
+                    calls = source.calls_of(scope.name) if isinstance(scope, ast.FunctionDef) and name in names else []
+                    self._note(fits, "enumerate", {name_of(call.args[i]) for call in calls if len(call.args) > i}, made)
         for call in source.calls_of("fit_transform", "fit"):
             owner = text_of(call.func).rpartition(".")[0]
             if call.args:

@@ -10,6 +10,8 @@ from adjoint.diagnosis.rules.source.branches import (
 )
 from adjoint.diagnosis.rules.source.calls import (
     BackwardArgument,
+    Degrees,
+    LostVectors,
     RateInBatches,
     RisingSchedule,
     SharedTransform,
@@ -27,6 +29,7 @@ from adjoint.diagnosis.rules.source.counts import (
 )
 from adjoint.diagnosis.rules.source.datasets import (
     NeighbourLabel,
+    OtherLabel,
     SeededSamples,
     UnturnedMask,
 )
@@ -46,8 +49,15 @@ from adjoint.diagnosis.rules.source.epochs import (
     UnusedStep,
     UsedIterator,
 )
+from adjoint.diagnosis.rules.source.names import (
+    CrossedResults,
+    LateBinding,
+    RepeatedDerivative,
+    SharedCounter,
+)
 from adjoint.diagnosis.rules.source.slips import (
     ExchangedRates,
+    HalvedMetric,
     SelectionDirection,
     SignForOperator,
     TurnedGradients,
@@ -56,11 +66,20 @@ from adjoint.diagnosis.rules.source.slips import (
 )
 from adjoint.diagnosis.rules.source.splits import (
     DoubledRows,
+    ExchangedFolds,
     OverlappingParts,
     OwnFit,
     SharedFolds,
     UnpackedOrder,
     WholeStatistics,
+)
+from adjoint.diagnosis.rules.source.standing import (
+    EveryBut,
+    LostWrite,
+    MergedGradients,
+    SharedState,
+    StandingSchedule,
+    UnusedState,
 )
 from adjoint.diagnosis.watch.rule import WatchRule
 
@@ -84,9 +103,11 @@ TEXT_RULES: tuple[type[WatchRule], ...] = (
     TurnedGradients,
     UnusedShortcut,
     ExchangedRates,
+    HalvedMetric,
     OwnFit,
     UnpackedOrder,
     DoubledRows,
+    ExchangedFolds,
     CountedByBatches,
     NeverEqual,
     PairOrder,
@@ -95,6 +116,8 @@ TEXT_RULES: tuple[type[WatchRule], ...] = (
     StaleLoss,
     UnevenMeans,
     BackwardArgument,
+    Degrees,
+    LostVectors,
     RateInBatches,
     RisingSchedule,
     SharedTransform,
@@ -108,6 +131,17 @@ TEXT_RULES: tuple[type[WatchRule], ...] = (
     FixedBatch,
     StateReset,
     NeighbourLabel,
+    OtherLabel,
     SeededSamples,
     UnturnedMask,
+    LateBinding,
+    SharedCounter,
+    CrossedResults,
+    RepeatedDerivative,
+    StandingSchedule,
+    EveryBut,
+    LostWrite,
+    UnusedState,
+    SharedState,
+    MergedGradients,
 )

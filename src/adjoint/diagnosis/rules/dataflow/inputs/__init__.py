@@ -2,7 +2,8 @@
 
 Modules, in reading order:
 
-- `adjacency`: Rule on graphs: an adjacency matrix that is used as it is, without self-loops and degrees.
+- `adjacency`: Rules on graphs: an adjacency matrix without self-loops and degrees, messages that go back to where
+  they are from.
 - `axes`: Rules on axes: channels that are time steps, the best of a batch, columns of all samples for each.
 - `mixtures`: Rules on batches: samples mixed without their labels, targets within the input, attacks that help.
 - `ranges`: Rules on ranges: statistics of pictures over the wrong dimensions, real samples beside those of a

@@ -1,15 +1,17 @@
-"""Rule on graphs: an adjacency matrix that is used as it is, without self-loops and degrees."""
+"""Rules on graphs: an adjacency matrix without self-loops and degrees, messages that go back to where they are from."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from adjoint.core.tensor.mutation_log import owner
 from adjoint.diagnosis.watch.events import Backward
 from adjoint.diagnosis.watch.facts import is_array
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
 
 PRODUCTS = frozenset({"mm", "matmul", "bmm"})
+SCATTERS = frozenset({"add_slices", "add_along"})
 MIN_NODES = 6
 
 
@@ -59,3 +61,28 @@ class BareAdjacency(WatchRule):
             if is_joined and any(x.array.ndim == made.out.array.ndim for x in others):
                 return False
         return True
+
+
+class OwnMessages(WatchRule):
+    """Features gathered at one end of the edges, and added up at the same end: no node hears of another."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        for made in flow.makers_behind(*backward.roots):
+            if made.op not in SCATTERS or len(made.tensors) != 3:
+                continue
+            taken = flow.maker_past_moves(made.tensors[1])
+            if taken is None or taken.op != "index" or len(taken.tensors) != 2 or taken.tensors[0].node is None:
+                continue
+            source, target = taken.tensors[1].array, made.tensors[2].array
+            target = target[:, 0] if target.ndim == 2 else target
+            is_row = owner(target).size == 2 * target.size  # the other one is that of the other ends
+            if is_row and source.shape == target.shape and (source == target).all():
+                count = source.size
+                problem = f"the features of {count} edges are gathered by the index that adds them up: each node gets "
+                problem += "its own ones, as often as it has edges"
+                advice = "gather by the other row of edge_index: out.index_add(0, dst, h[src])"
+                self.report("messages-to-themselves", made.place, "index_add", problem, advice, count)
+                return

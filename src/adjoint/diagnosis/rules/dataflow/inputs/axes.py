@@ -5,15 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from adjoint.core.op.op import Op
+from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.rules.dataflow.label_values import address_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
+from adjoint.nn.layers.embedding import Embedding
 from adjoint.nn.layers.normalization import BatchNorm1d
 from adjoint.nn.layers.pooling import AvgPool1d, MaxPool1d
 from adjoint.nn.layers.recurrent import RNNBase
+from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
 
 FEATURES_LAST = frozenset({"linear", "embedding", "layer_norm", "addmm"})
@@ -239,3 +244,37 @@ class MultipliedPositions(WatchRule):
                 self.report(
                     "positions-multiplied", caller_place(), "positions", problem, "x + positions", tuple(x.shape)
                 )
+
+
+class UnreadColumn(WatchRule):
+    """Two embeddings that get the same column of the data, where another column is read by nobody."""
+
+    modules = (Embedding,)
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.columns: dict[int, list[tuple[Module, Place]]] = {}  # by their address, the embeddings that get them
+        self.whole: Operand = None
+
+    def enter_module(self, call: ModuleCall) -> None:
+        x = next(iter(call.tensors()), None)
+        if x is not None and is_array(x) and x.array.ndim == 1 and call.is_recording:
+            self.whole = owner(x.array)
+            self.columns.setdefault(address_of(x), []).append((call.module, caller_place()))
+
+    def begin_backward(self, backward: Backward) -> None:
+        columns, self.columns = self.columns, {}
+        if self.whole is None or self.whole.ndim != 2 or self.facts.iteration >= FLOW_PASSES:
+            return
+        first, step, count = self.whole.ctypes.data, self.whole.strides[1], self.whole.shape[1]
+        places = {first + i * step: i for i in range(count)}
+        read = {places.get(address_of(made.out), -1) for made in self.facts.flow.steps.values()}
+        unread = sorted(set(range(count)) - read)
+        twice = [(places[key], used) for key, used in columns.items() if key in places and len(used) > 1]
+        if len(unread) == 1 and len(twice) == 1 and sum(map(len, columns.values())) == count:
+            column, used = twice[0]
+            name = self.facts.names.name_of_module(used[1][0])
+            problem = f"{name} gets column {column} of {self.whole.shape}, as "
+            problem += f"{self.facts.names.name_of_module(used[0][0])} does, and nobody reads column {unread[0]}"
+            self.report("column-unread", used[1][1], name, problem, f"[:, {unread[0]}]", unread[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adjoint.diagnosis.rules.dataflow.inputs.adjacency import (
     BareAdjacency,
+    OwnMessages,
 )
 from adjoint.diagnosis.rules.dataflow.inputs.axes import (
     AllColumns,
@@ -13,6 +14,7 @@ from adjoint.diagnosis.rules.dataflow.inputs.axes import (
     MultipliedPositions,
     NormOverSteps,
     TurnedBatch,
+    UnreadColumn,
 )
 from adjoint.diagnosis.rules.dataflow.inputs.mixtures import (
     AttackDirection,
@@ -20,6 +22,7 @@ from adjoint.diagnosis.rules.dataflow.inputs.mixtures import (
     MixedLabels,
 )
 from adjoint.diagnosis.rules.dataflow.inputs.ranges import (
+    DividedByMeanSquare,
     DividedByVariance,
     MixedUnits,
     PictureStatistics,
@@ -53,6 +56,7 @@ INPUT_RULES: tuple[type[WatchRule], ...] = (
     JoinedWithItself,
     TurnedTriplets,
     BareAdjacency,
+    OwnMessages,
     PictureStatistics,
     AllColumns,
     BestNextOfBatch,
@@ -61,7 +65,9 @@ INPUT_RULES: tuple[type[WatchRule], ...] = (
     NormOverSteps,
     MixedSamples,
     TurnedBatch,
+    UnreadColumn,
     DividedByVariance,
+    DividedByMeanSquare,
     ShiftedClasses,
     SampleRanges,
     MixedUnits,

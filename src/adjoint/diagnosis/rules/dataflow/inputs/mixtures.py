@@ -16,12 +16,13 @@ from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.source_lines import line_of, nodes_in
-from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made, factor_of
 from adjoint.nn.module.parameter import Parameter
 
 LABELLED = ("cross_entropy", "nll_loss", "binary_cross_entropy_with_logits", "binary_cross_entropy")
 ERRORS = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 MIN_SAMPLES = 8
+SAME_SHARE = 1e-4
 MIXING = frozenset({"mul", "add", "lerp"})
 
 
@@ -49,12 +50,37 @@ class MixedLabels(WatchRule):
             return
         order = mixed[0].tensors[1].array
         labels = [made for x, _ in targets if (made := flow.maker(x)) is not None and is_reordered(made)]
-        if any(np.array_equal(made.tensors[1].array, order) for made in labels):
+        same = [made for made in labels if np.array_equal(made.tensors[1].array, order)]
+        if same:
+            self._compare_shares(backward, mixed[0], same[0], [x for x, _ in targets])
             return
         if labels:
             self.found.append(("the labels of another order", labels[0].place))
         elif len(targets) == 1 and targets[0][0].array.ndim == 1:
             self.found.append(("the labels of the first alone", targets[0][1]))
+
+    def _compare_shares(self, backward: Backward, mixed: Made, labels: Made, targets: list[Tensor]) -> None:
+        """Look for the share of one sample, which the loss gives to the label of the other."""
+        flow = self.facts.flow
+        factors = [factor_of(each) for each in flow.users(mixed.out) if each.op == "mul"]
+        terms = [term for root in backward.roots for term in flow.terms(root) if term.value.node is not None]
+        if len(factors) != 1 or len(terms) != 2 or len(targets) != 2:
+            return
+        turned = [
+            any(x is labels.out for each in flow.makers_behind(term.value) for x in each.tensors) for term in terms
+        ]
+        if sum(turned) != 1 or terms[0].made is None:
+            return
+        share = terms[turned.index(True)].factor / sum(term.factor for term in terms)
+        if abs(share - (1 - factors[0])) < SAME_SHARE < abs(share - factors[0]):
+            maker = flow.maker(backward.roots[0])
+            place = backward.place if maker is None else maker.place
+            problem = (
+                f"{factors[0]:.3g} of the input are other samples, and their labels count {share:.3g} in the loss: "
+            )
+            problem += "the shares are exchanged"
+            advice = "lam * loss(out, y) + (1 - lam) * loss(out, y[perm]) of lam * x + (1 - lam) * x[perm]"
+            self.report("shares-exchanged", place, "lam", problem, advice, f"{share:.3g}")
 
     def _is_mixed(self, made: Made) -> bool:
         """Return whether what was reordered is weighed, and added to what it was before."""

@@ -9,10 +9,11 @@ from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.watch.events import ModuleCall, caller_place, root_mean_square
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place, root_mean_square
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
 
 CHANNELS = (1, 2, 3, 4)
 MIN_VALUES = 64
@@ -20,6 +21,7 @@ LOW, HIGH = 0.3, 0.7  # which values from 0 to 1 go below and above
 MAX_CLASSES = 20
 MIN_LABELS = 20  # of each class
 MIN_RATIO = 30  # of the sizes of values in different units
+DEVIATIONS = frozenset({"deviation", "variance"})
 ERRORS = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 
 
@@ -136,7 +138,10 @@ class DividedByVariance(WatchRule):
         if not flow.is_open or len(inputs) < 2 or not all(isinstance(x, Tensor) for x in inputs[:2]):
             return
         above, below = (flow.maker(x) for x in inputs[:2])
-        if above is None or below is None or above.op != "sub" or below.op not in ("variance", "var"):
+        if above is None or below is None or above.op != "sub":
+            return
+        self._check_exchange(above, flow.maker_past_moves(inputs[1]))
+        if below.op not in ("variance", "var"):
             return
         x = above.tensors[0].array
         mean = flow.maker_past_moves(above.tensors[1]) if len(above.tensors) > 1 else None
@@ -145,6 +150,43 @@ class DividedByVariance(WatchRule):
             low, high = float(deviations.min()), float(deviations.max())
             problem = f"features are divided by their variance: their deviations are {low:.3g} to {high:.3g}, and not 1"
             self.report("divided-by-variance", above.place, "var", problem, "divide by std", f"{low:.3g} to {high:.3g}")
+
+    def _check_exchange(self, above: Made, below: Made | None) -> None:
+        """Look for a deviation that is subtracted, and a mean that divides."""
+        first = self.facts.flow.maker_past_moves(above.tensors[-1])
+        x = above.tensors[0]
+        if first is None or below is None or first.op not in DEVIATIONS or below.op != "mean" or x.node is not None:
+            return
+        if first.tensors[0].array is below.tensors[0].array is x.array:
+            problem = f"features {tuple(x.shape)} less their deviation are divided by their mean: they are neither "
+            problem += "centred nor of one scale"
+            advice = "(x - x.mean(0)) / x.std(0)"
+            self.report("divided-by-mean", above.place, "mean", problem, advice, tuple(x.shape))
+
+
+class DividedByMeanSquare(WatchRule):
+    """Values divided by their mean square, and not by its root: the larger they are, the smaller they become."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        for made in flow.makers_behind(*backward.roots):
+            below = flow.maker(made.inputs[1]) if made.op == "div" and len(made.tensors) == 2 else None
+            if below is not None and below.op == "add" and len(below.tensors) == 1:
+                below = flow.maker(below.tensors[0])
+            square = flow.maker(below.tensors[0]) if below is not None and below.op == "mean" else None
+            if square is None or below is None or square.op not in ("pow", "square") or made.tensors[0].node is None:
+                continue
+            x = square.tensors[0]
+            is_scaled = any(x is each for above in flow.makers_behind(made.tensors[0])[:3] for each in above.tensors)
+            if (x is made.tensors[0] or is_scaled) and below.out.array.shape[-1] == 1:
+                problem = (
+                    f"values {tuple(x.shape)} are divided by their mean square, and not by its root: twice as large "
+                )
+                problem += "ones become half as large"
+                self.report("divided-by-variance", made.place, "mean", problem, "divide by its sqrt()", tuple(x.shape))
+                return
 
 
 class ShiftedClasses(WatchRule):

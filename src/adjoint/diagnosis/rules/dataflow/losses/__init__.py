@@ -20,4 +20,8 @@ Modules, in reading order:
   exchanged.
 - `loss_rules`: The rules on likelihoods, pairs, shapes and gradients in losses, and on those that are written by
   hand, in order.
+- `cancellations`: Rules on terms that cannot teach: a value that is subtracted from itself, a distance of each sample
+  to itself.
+- `formulas`: Rules on formulas that are written out: branches and signs the wrong way round, factors and terms
+  without a limit.
 """

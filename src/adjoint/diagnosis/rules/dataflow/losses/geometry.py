@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from adjoint.core.graph.node import Leaf
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operands
+from adjoint.core.typing import Array, Operands
 from adjoint.diagnosis.watch.events import Backward, ModuleCall
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made, ValueFlow
 
 SQUARES = frozenset({"pow", "square"})
+BOX_SIZE = 4
+MIN_NEGATIVE = 0.1  # of the boxes
 UNIFORM = frozenset({"uniform", "rand"})
 
 
@@ -55,6 +59,7 @@ class BoxOverlap(WatchRule):
         for made in flow.makers_behind(*backward.roots):
             if made.op != "mul" or len(made.tensors) != 2:
                 continue
+            self._check_data(made)
             sides = [find_limit(flow, x) for x in made.tensors]
             if all(sides) and any((x.array < 0).any() for x in made.tensors):
                 first = sides[0]
@@ -66,6 +71,23 @@ class BoxOverlap(WatchRule):
                 place = made.place if first is None else first.place
                 self.report("negative-intersection", place, "wh", problem, "clamp(min=0) of both sides", count)
                 return
+
+    def _check_data(self, area: Made) -> None:
+        """Look for the area of boxes of data whose right end is left of the left one."""
+        sides = [self.facts.flow.maker_past_moves(x) for x in area.tensors]
+        ends = [made.tensors for made in sides if made is not None and made.op == "sub" and len(made.tensors) == 2]
+        if len(ends) < 2 or area.out.node is not None or len({id(self._owner(x)) for pair in ends for x in pair}) > 1:
+            return
+        negative = np.logical_or(*(x.array < 0 for x in area.tensors))
+        whole = self._owner(ends[0][0])
+        if whole.ndim > 1 and whole.shape[-1] == BOX_SIZE and negative.mean() > MIN_NEGATIVE:
+            count = int(negative.sum())
+            problem = f"{count} of {negative.size} boxes end before they begin: they are not given by their corners"
+            advice = "convert centre and size to corners first: cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2"
+            self.report("boxes-without-corners", area.place, "boxes", problem, advice, count)
+
+    def _owner(self, x: Tensor) -> Array:
+        return self.facts.flow.source(x).array
 
 
 def find_limit(flow: ValueFlow, x: Tensor) -> Made | None:

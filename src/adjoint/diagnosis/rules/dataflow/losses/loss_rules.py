@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from adjoint.diagnosis.rules.dataflow.losses.cancellations import (
+    CancelledTerm,
+    MaskOfInputs,
+    OwnDistance,
+)
+from adjoint.diagnosis.rules.dataflow.losses.formulas import (
+    InvertedHinge,
+    LearnedFactor,
+    LostTerm,
+    OneSample,
+    PredictedWeights,
+    ShiftedLogarithm,
+    TurnedBranches,
+)
 from adjoint.diagnosis.rules.dataflow.losses.geometry import (
     BoxOverlap,
     InterpolationFactor,
@@ -58,4 +72,14 @@ LOSS_RULES: tuple[type[WatchRule], ...] = (
     NegativeSamples,
     SummedBatch,
     UnscaledContrast,
+    CancelledTerm,
+    OwnDistance,
+    MaskOfInputs,
+    TurnedBranches,
+    InvertedHinge,
+    ShiftedLogarithm,
+    LearnedFactor,
+    PredictedWeights,
+    OneSample,
+    LostTerm,
 )
