@@ -57,6 +57,7 @@ MISTAKES = [
     *read_mistakes("public_threads.txt"),
     *read_mistakes("program_texts.txt"),
     *read_mistakes("value_flows.txt"),
+    *read_mistakes("later_kinds.txt"),
 ]
 EACH = pytest.mark.parametrize("mistake", [pytest.param(mistake, id=mistake.title) for mistake in MISTAKES])
 
@@ -89,9 +90,8 @@ def test_corrected_program_has_no_finding(mistake: Mistake, tmp_path: Path) -> N
     assert str(examine(mistake.corrected, tmp_path)).startswith("doctor: nothing found")
 
 
-SOUND = (
-    SOUND_PROGRAMS | SOUND_OPTIONS | SOUND_MODELS | read_blocks("sound_values.txt") | read_blocks("sound_threads.txt")
-)
+SOUND_TEXTS = read_blocks("sound_values.txt") | read_blocks("sound_threads.txt") | read_blocks("sound_styles.txt")
+SOUND = SOUND_PROGRAMS | SOUND_OPTIONS | SOUND_MODELS | SOUND_TEXTS
 
 
 @pytest.mark.parametrize("source", [pytest.param(source, id=title) for title, source in SOUND.items()])

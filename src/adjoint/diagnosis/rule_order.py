@@ -15,12 +15,18 @@ from adjoint.diagnosis.rules.layer_options import AdamOptions, ClipSize, Dropped
 from adjoint.diagnosis.rules.loops.accumulation import AccumulationStart, ClearedAccumulation, UndividedAccumulation
 from adjoint.diagnosis.rules.loops.clipping import ClipOrder, ForeignClip, ScaledGradients
 from adjoint.diagnosis.rules.loops.copies import AverageWithoutBuffers, LossOfAnother, TrainedOnHeldOut, UntrainedCopy
-from adjoint.diagnosis.rules.loops.evaluation import EvaluationScale, RowScale, StandingContext
+from adjoint.diagnosis.rules.loops.evaluation import (
+    EqualSamples,
+    EvaluationScale,
+    RowScale,
+    StandingContext,
+    UnsortedNucleus,
+)
 from adjoint.diagnosis.rules.loops.groups import DefaultsWrite, ExchangedDecay, LeadingGroup, LoadedRates, UnreadOptions
 from adjoint.diagnosis.rules.loops.held_out import ChangingEvaluation, SharedSamples, SharedWindows
 from adjoint.diagnosis.rules.loops.rates import ClampedGradients, GroupRates
 from adjoint.diagnosis.rules.loops.schedules import ForeignSchedule, FreshSchedules, PlateauMode, ScheduleUnit
-from adjoint.diagnosis.rules.loops.steps import Clearing, HandMadeStep, MissingStep, ScheduleOrder
+from adjoint.diagnosis.rules.loops.steps import AddedGradients, Clearing, HandMadeStep, MissingStep, ScheduleOrder
 from adjoint.diagnosis.rules.loops.training_loop import (
     AbsoluteSchedule,
     CriticSigns,
@@ -43,13 +49,11 @@ from adjoint.diagnosis.rules.metrics import LogitThreshold, MetricChoice, OneHot
 from adjoint.diagnosis.rules.missing_gradients import MissingGradients
 from adjoint.diagnosis.rules.modes import (
     EvaluationMode,
-    FrozenDropout,
-    FrozenNorm,
     PartInEvaluation,
-    SingleValueNorm,
     SkippedMode,
     TrainingWhileEvaluating,
 )
+from adjoint.diagnosis.rules.norms import FrozenDropout, FrozenNorm, SingleValueNorm
 from adjoint.diagnosis.rules.probabilities import (
     DivergenceReduction,
     HalfRange,
@@ -80,7 +84,14 @@ from adjoint.diagnosis.rules.source.epochs import OverwrittenLoss
 from adjoint.diagnosis.rules.source.text_rules import TEXT_RULES
 from adjoint.diagnosis.rules.states import AliasedModel, ForgottenStates, LoadedStates, TargetNetwork
 from adjoint.diagnosis.rules.targets import IgnoredClass, LossArguments, TargetDistribution, TargetRange, TargetScale
-from adjoint.diagnosis.rules.tokens import PaddedMean, PaddingAsToken, PaddingInAttention, PaddingIndex, PaddingInLoss
+from adjoint.diagnosis.rules.tokens import (
+    OneIndex,
+    PaddedMean,
+    PaddingAsToken,
+    PaddingInAttention,
+    PaddingIndex,
+    PaddingInLoss,
+)
 from adjoint.diagnosis.rules.values import FirstNaN, GradientSizes
 from adjoint.diagnosis.rules.writes import ExpandedWrite, HiddenWrite, OverwrittenShortcut, RepeatedWrite
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -120,6 +131,7 @@ RULES: tuple[type[WatchRule], ...] = (
     PaddingInAttention,
     PaddingAsToken,
     PaddingIndex,
+    OneIndex,
     PaddedMean,
     *FLOW_RULES,
     GeneratorTarget,
@@ -169,6 +181,7 @@ RULES: tuple[type[WatchRule], ...] = (
     MixedView,
     Clearing,
     MissingStep,
+    AddedGradients,
     HandMadeStep,
     ConstantInput,
     LossOfAnother,
@@ -185,6 +198,8 @@ RULES: tuple[type[WatchRule], ...] = (
     Targets,
     EvaluationScale,
     StandingContext,
+    EqualSamples,
+    UnsortedNucleus,
     SharedSamples,
     SharedWindows,
     ChangingEvaluation,

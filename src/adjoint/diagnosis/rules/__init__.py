@@ -11,8 +11,8 @@ Modules, in reading order:
 - `metrics`: Rules on predictions and metrics: thresholds of logits, the best sample for the best class, one-hot
   labels, means.
 - `missing_gradients`: Rules on parameters that get no gradient, or that no optimizer has.
-- `modes`: Rules on modes: evaluation mode while training, training mode while evaluating, and normalization of one
-  value.
+- `modes`: Rules on modes: evaluation mode while training, and training mode while evaluating, of a model or its
+  parts.
 - `probabilities`: Rules on probabilities: softmax or sigmoid applied twice, and softmax over the wrong dimension.
 - `repeated_layers`: Rules on layers: one in several places, copies of weights that were to be shared, two with
   nothing between them.
@@ -32,4 +32,5 @@ Modules, in reading order:
 - `loops`: Rules of `ad.doctor` on the loops around a step: its order, its gradients, its schedules, and evaluation.
 - `source`: Rules of `ad.doctor` on the program's text: what no tensor shows, such as comparisons and what a buffer is
   given.
+- `norms`: Rules on norms and frozen layers: statistics of one value, dropout and statistics of what is not trained.
 """

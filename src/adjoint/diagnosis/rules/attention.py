@@ -17,6 +17,7 @@ from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.layers.attention import MultiheadAttention
+from adjoint.nn.layers.convolution import Conv1d
 from adjoint.nn.layers.embedding import Embedding
 from adjoint.nn.layers.recurrent import RNNBase
 
@@ -67,7 +68,7 @@ class FutureTokens(TokenRule):
     """A model that gets the token which it shall predict: attention without a causal mask, or targets as inputs."""
 
     ops = frozenset({"softmax"})
-    modules = (Embedding, RNNBase)
+    modules = (Embedding, RNNBase, Conv1d)
     max_passes = 3
 
     def __init__(self, facts: Facts) -> None:
@@ -83,6 +84,8 @@ class FutureTokens(TokenRule):
             self.is_masked = not np.triu(first, 1).any() and bool(np.tril(first, -1).any())
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        if isinstance(call.module, Conv1d) and call.is_recording and self.facts.iteration < 3:
+            self._note_convolution(call.module, call, output)
         if isinstance(call.module, RNNBase) and call.is_recording and self.facts.iteration < 3:
             x = next(iter(call.tensors()), None)
             if call.module.bidirectional and x is not None and x.array.ndim == 3:
@@ -90,6 +93,15 @@ class FutureTokens(TokenRule):
                 self.open_places.append((call.place or caller_place(), name, x.array.shape[call.module.batch_first]))
             elif x is not None:
                 self.is_masked = True
+
+    def _note_convolution(self, module: Conv1d, call: ModuleCall, output: Operand) -> None:
+        """Note a convolution that is padded on both sides, so that each step sees those after it."""
+        x = next(iter(call.tensors()), None)
+        padding = module.padding if isinstance(module.padding, str) else module.padding[0]
+        if x is not None and padding and is_array(output) and output.array.shape[-1] == x.array.shape[-1] > MIN_STEPS:
+            name = self.facts.names.name_of_module(module)
+            place = self.facts.names.origin_of_module(module) or call.place or caller_place()
+            self.open_places.append((place, name, x.array.shape[-1]))
 
     def see_call(self, call: LibraryCall) -> None:
         if self.facts.iteration > 2:
@@ -136,7 +148,15 @@ class FutureTokens(TokenRule):
                 if steps == ids.shape[1]:
                     problem = f"the targets are the next tokens of the input {ids.shape}, and {name} sees them: it "
                     problem += "attends to all steps"
-                    advice = "give it a causal mask: nn.Transformer.generate_square_subsequent_mask(T), is_causal=True"
+                    is_padded = "Conv1d" in place.text
+                    problem = (
+                        problem.replace("attends to all steps", "is padded on both sides") if is_padded else problem
+                    )
+                    advice = (
+                        "F.pad(x, (kernel_size - 1, 0)) before it, and no padding"
+                        if is_padded
+                        else "give it a causal mask: nn.Transformer.generate_square_subsequent_mask(T), is_causal=True"
+                    )
                     self.report("future-visible", place, name, problem, advice, ids.shape)
                     break
 

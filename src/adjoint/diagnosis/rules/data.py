@@ -26,7 +26,7 @@ from adjoint.diagnosis.watch.source_lines import find_calls
 from adjoint.diagnosis.watch.value_flow import DRAWS, Made
 
 LARGE_INPUT = 20.0  # root mean square from which an input counts as not normalised
-MIN_SHIFTED, MAX_SHIFT = 1.0, 50.0  # the size of a mean, and how many deviations from 0 it may be
+MIN_SHIFTED, MAX_SHIFT = 0.5, 50.0  # the size of a mean, and how many deviations from 0 it may be
 MIN_ROWS = 4  # of a batch
 MIN_VALUES = 64
 MAX_DIVIDED = 1.001 / 255  # of bytes that were divided by 255 twice

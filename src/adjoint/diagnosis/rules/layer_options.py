@@ -9,7 +9,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.modes import DROPOUTS
 from adjoint.diagnosis.rules.targets import ERRORS
-from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_place
+from adjoint.diagnosis.watch.events import ModuleCall, OptimizerRecord, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts, producer_of
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -18,6 +18,7 @@ from adjoint.nn.layers.normalization import BatchNorm
 from adjoint.nn.module.module import Module
 
 MAX_DROPOUT = 0.9
+MAX_EPS = 1.0  # of Adam; nets of many classes have had up to that
 MAX_NORM_MOMENTUM = 0.9
 MAX_RELATIVE_STEP = 1e-5  # of a clipped step, against the size of the parameters: nothing is learned
 MIN_CLIPPED = 4
@@ -110,12 +111,23 @@ class NormalizedOutput(WatchRule):
 
 
 class AdamOptions(WatchRule):
-    """Betas of Adam in the wrong order, and one model in two optimizers while another is in none."""
+    """Betas of Adam in the wrong order, an eps above all gradients, and one model in two optimizers."""
+
+    def _check_eps(self, record: OptimizerRecord, eps: Operand) -> None:
+        """Look for an eps beside which the size of the gradients does not count."""
+        if isinstance(eps, (int, float)) and eps > MAX_EPS and "Adam" in type(record.optimizer).__name__:
+            problem = (
+                f"eps={eps:g} of {record.name} is added to the root of the gradients' squares: each step is as many "
+            )
+            problem += "times smaller than lr"
+            place = record.built or record.made or record.step_place
+            self.report("eps-too-large", place, record.name, problem, "eps=1e-8", eps)
 
     def finish(self) -> None:
         records = list(self.facts.optimizers.values())
         for record in records:
             for group in record.optimizer.param_groups:
+                self._check_eps(record, group.get("eps"))
                 betas = group.get("betas")
                 if isinstance(betas, (tuple, list)) and len(betas) == 2 and float(betas[0]) > float(betas[1]):
                     problem = (

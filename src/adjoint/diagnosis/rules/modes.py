@@ -1,11 +1,8 @@
-"""Rules on modes: evaluation mode while training, training mode while evaluating, and normalization of one value."""
+"""Rules on modes: evaluation mode while training, and training mode while evaluating, of a model or its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from adjoint.core.graph.source_location import InstructionLocation, library_files
 from adjoint.core.op.op import Op
@@ -13,14 +10,13 @@ from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame
-from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame, caller_place
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.diagnosis.watch.source_lines import find_uncalled
 from adjoint.nn.layers.dropout import AlphaDropout, Dropout, FeatureAlphaDropout
-from adjoint.nn.layers.group_norm import GroupNorm
-from adjoint.nn.layers.normalization import BatchNorm, LayerNorm
+from adjoint.nn.layers.normalization import BatchNorm
 from adjoint.nn.module.module import Module
 
 DROPOUTS = (Dropout, AlphaDropout, FeatureAlphaDropout)
@@ -107,6 +103,7 @@ class TrainingWhileEvaluating(WatchRule):
         super().__init__(facts)
         self.suspects: dict[tuple[int, InstructionLocation], ModuleCall] = {}  # by the module and where recording ends
         self.used_records: set[InstructionLocation] = set()
+        self.last: tuple[Module, Operand] | None = None  # the outermost module called last, and its input
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         call = self.facts.calls[-1] if self.facts.calls else None
@@ -126,6 +123,7 @@ class TrainingWhileEvaluating(WatchRule):
 
     def enter_module(self, call: ModuleCall) -> None:
         if call.is_recording:
+            self.last = None
             for x in call.tensors():
                 record = getattr(x, "_detach_record", None)
                 if record is not None:
@@ -134,6 +132,11 @@ class TrainingWhileEvaluating(WatchRule):
         record = call.record
         if record is None or not call.module.training or not self.facts.steps:
             return
+        inputs = [x.array for x in call.tensors()]
+        is_again = call.parent is None and inputs and self.last is not None and self.last[0] is call.module
+        if is_again and self.last is not None and self.last[1] is inputs[0]:  # whose samples are wanted
+            self.used_records.add((record.code, record.instruction_offset))
+        self.last = (call.module, inputs[0]) if call.parent is None and inputs else self.last
         location = record.code, record.instruction_offset
         if call.parent is None:
             if (id(call.module), location) not in self.suspects and not library_files[record.code.co_filename]:
@@ -252,109 +255,6 @@ class SkippedMode(WatchRule):
                 self.report("eval-while-training", place, name, problem, advice, len(passes))
 
 
-class SingleValueNorm(WatchRule):
-    """A normalization whose statistics are over one value: its result does not depend on its input."""
-
-    modules = (LayerNorm, GroupNorm, BatchNorm)
-
-    def enter_module(self, call: ModuleCall) -> None:
-        module = call.module
-        inputs = call.tensors()
-        if not inputs or not inputs[0].array.ndim:
-            return
-        x = inputs[0]
-        if isinstance(module, LayerNorm):
-            count, over = _product(module.normalized_shape), "its last dimensions"
-        elif isinstance(module, GroupNorm):
-            count, over = x.array[0].size // module.num_groups if x.array.shape[0] else 0, "a group"
-        elif isinstance(module, BatchNorm) and (module.training or module.running_mean is None):
-            count, over = x.array.size // max(x.array.shape[1], 1) if x.array.ndim > 1 else 0, "a channel"
-        else:
-            return
-        is_early = count > 1 and self.facts.iteration < CHECKED_PASSES
-        is_alike = (
-            is_early and isinstance(module, BatchNorm) and x.node is not None and is_array(x) and has_alike_channels(x)
-        )
-        if count == 1 or is_alike:
-            name = self.facts.names.name_of_module(module)
-            self.report(
-                "norm-of-one-value",
-                self.facts.names.origin_of_module(module) or caller_place(),
-                name,
-                f"{name} normalizes over {over}, which has one value for an input {tuple(x.shape)}"
-                f"{', many times over' if is_alike else ''}: the result is its bias, whatever the input",
-                "normalize over more values: another dimension, fewer groups or a larger batch",
-                1,
-            )
-
-
-def has_alike_channels(x: Tensor) -> bool:
-    """Return whether each channel has the same value for all samples and places, and not all channels have 0."""
-    values = np.moveaxis(x.array, 1, 0).reshape(x.array.shape[1], -1)
-    return bool((values == values[:, :1]).all() and values[:, 0].any())
-
-
-class FrozenDropout(WatchRule):
-    """A network that is never trained, gives what another learns from, and drops values."""
-
-    sees_roots_only = True
-    max_passes = CHECKED_PASSES
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self.calls: dict[int, tuple[ModuleCall, int, list[Operand]]] = {}
-
-    def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        module = call.module
-        if call.parent is not None or not module.training or not isinstance(output, Tensor) or output.node is not None:
-            return
-        if any(isinstance(part, DROPOUTS) for part in mode_dependent(module)):
-            known = [p.array.copy() for p in module.parameters() if is_array(p)][:1]
-            first, count, before = self.calls.get(id(module), (call, 0, known))
-            self.calls[id(module)] = first, count + 1, before
-
-    def finish(self) -> None:
-        optimized = self.facts.find_optimizers()
-        for call, count, before in self.calls.values():
-            own = list(call.module.parameters())
-            if count < CHECKED_PASSES // 2 or not optimized or not own or any(id(p) in optimized for p in own):
-                continue
-            if np.array_equal(own[0].array, before[0]):
-                name, layers = self.facts.names.name_of_module(call.module), mode_dependent(call.module)
-                problem = f"{name} is not trained, and in training mode: {describe_layers(layers, evaluating=True)}"
-                self.report("frozen-dropout", call.place, name, problem, f"{name}.eval() before the loop", count)
-
-
-class FrozenNorm(WatchRule):
-    """A batch norm whose parameters are frozen, and whose statistics change with each batch."""
-
-    modules = (BatchNorm,)
-    max_passes = CHECKED_PASSES
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self.counts: dict[int, tuple[Module, Place | None, int]] = {}
-
-    def enter_module(self, call: ModuleCall) -> None:
-        module = call.module
-        own = list(module._parameters.values())
-        if not call.is_recording or not module.training or getattr(module, "running_mean", None) is None:
-            return
-        if own and all(p is not None and not p.requires_grad for p in own):
-            _, place, count = self.counts.get(id(module), (module, call.root.place, 0))
-            self.counts[id(module)] = module, place, count + 1
-
-    def finish(self) -> None:
-        optimized = self.facts.find_optimizers()
-        for module, place, count in self.counts.values():
-            is_frozen = not any(p.requires_grad or id(p) in optimized for p in module.parameters())
-            if count >= CHECKED_PASSES // 2 and optimized and is_frozen and not self.facts.has_found("frozen-norm"):
-                name = self.facts.names.name_of_module(module)
-                problem = f"{name} is frozen and in training mode: it uses the statistics of each batch, and changes "
-                problem += "the running ones"
-                self.report("frozen-norm", place, name, problem, f"{name}.eval() while the rest is trained", count)
-
-
 def outermost_in_mode(call: ModuleCall, training: bool) -> ModuleCall:
     """Return the call farthest out of which all calls within, to this one, are of modules in a mode."""
     while call.parent is not None and call.parent.module.training == training:
@@ -392,10 +292,3 @@ def describe_layers(layers: list[Module], evaluating: bool = False) -> str:
         does = "use the batch's statistics and change the running ones" if evaluating else "use running statistics"
         told.append(f"{norms} batch norm layer{'s' * (norms > 1)} {does}")
     return ", ".join(told)
-
-
-def _product(numbers: Sequence[int]) -> int:
-    found = 1
-    for number in numbers:
-        found *= number
-    return found

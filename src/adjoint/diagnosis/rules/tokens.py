@@ -17,6 +17,7 @@ from adjoint.diagnosis.watch.value_flow import MODULE_CALLS
 from adjoint.nn.layers.embedding import Embedding
 from adjoint.nn.module.module import Module
 
+MIN_TABLE = 8  # vectors
 MIN_LENGTHS = 3  # of sequences that end with the same number
 MAX_KEPT = 4  # inputs of embeddings in a pass
 MIN_PADDED_SHARE = 0.1  # of the targets
@@ -52,6 +53,31 @@ class TokenRule(WatchRule):
             if padding is not None and length in (0, ids.shape[1]):
                 return module, ids, padding
         return None
+
+
+class OneIndex(TokenRule):
+    """An embedding that gets one index alone, for all steps and samples."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.counts: dict[int, tuple[Embedding, set[int], int]] = {}  # the indices that each got, and its passes
+
+    def begin_backward(self, backward: Backward) -> None:
+        for module, ids in self.tokens:
+            _, seen, count = self.counts.get(id(module), (module, set(), 0))
+            is_one = ids.size >= MIN_LENGTHS and (ids == ids.flat[0]).all()
+            self.counts[id(module)] = module, seen | ({int(ids.flat[0])} if is_one else {0, 1}), count + 1
+        super().begin_backward(backward)
+
+    def finish(self) -> None:
+        for module, seen, count in self.counts.values():
+            if len(seen) == 1 and count >= MIN_LENGTHS and module.num_embeddings >= MIN_TABLE:
+                name = self.facts.names.name_of_module(module)
+                problem = f"{name} has {module.num_embeddings} vectors, and gets index {min(seen)} alone, in all {count} "
+                problem += "passes"
+                place = self.facts.names.origin_of_module(module)
+                advice = "look at how its indices are made: torch.arange(T)"
+                self.report("constant-input", place, name, problem, advice, count)
 
 
 class PaddingIndex(TokenRule):

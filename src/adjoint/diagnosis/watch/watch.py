@@ -112,6 +112,8 @@ class Watch:
             self.patches.replace(functional, name, call_first(self._call("dropout_is_called")))
         for holder, name in product((Tensor, self.package), ("argmax", "max", "topk")):
             self.patches.replace(holder, name, call_first(self._call("best_is_chosen")))
+        for holder, name in product((Tensor, self.package), ("std", "var")):
+            self.patches.replace(holder, name, call_first(self._call("deviation_is_taken")))
         self.patches.replace(self.package, "manual_seed", call_first(self._call("seed_is_set")))
         self.patches.replace(functional, "batch_norm", call_first(self._call("batch_norm_is_called")))
         self.op_patches.replace(Tensor, "detach", call_first(self._note_cut("detach()")))

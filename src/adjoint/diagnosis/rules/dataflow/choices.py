@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from adjoint.diagnosis.rules.dataflow.agents.policies import CLAMPS, is_mask
 from adjoint.diagnosis.watch.events import Backward
+from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
 
+DISTANCES = frozenset({"euclidean", "cdist"})
 MAXIMA = ("max", "amax")
 LOSSES = ("cross_entropy", "nll_loss", "binary_cross_entropy_with_logits")
 
@@ -108,3 +111,57 @@ class PolicyEntropy(WatchRule):
             if is_chosen and weight.node is None and weight.array.size > 1 and weight.array.min() < 0:
                 return True
         return False
+
+
+class FarthestCode(WatchRule):
+    """The vector of a table that is farthest from a value, and stands for it."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        for made in flow.makers_behind(*backward.roots):
+            index = made.tensors[-1] if made.op in ("embedding", "index") and len(made.tensors) == 2 else None
+            index = next((x for x in made.tensors if x.array.dtype.kind == "i"), index)
+            chosen = flow.maker_past_moves(index) if index is not None else None
+            distance = (
+                flow.maker_past_moves(chosen.tensors[0]) if chosen is not None and chosen.op == "argmax" else None
+            )
+            if distance is None or chosen is None or distance.op not in DISTANCES:
+                continue
+            tables = [x for x in made.tensors if x is not index]
+            if any(flow.source(x).array is table.array for table in tables for x in distance.tensors):
+                problem = (
+                    f"the largest of the distances {tuple(distance.out.shape)} chooses the vector: the one that is "
+                )
+                problem += "farthest stands for each value"
+                self.report("farthest-code", chosen.place, "argmax", problem, "argmin", tuple(distance.out.shape))
+                return
+
+
+class UnreadOutputs(WatchRule):
+    """A loss of one column of what a model gives, where nothing reads the others."""
+
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.seen = 0
+
+    def see_call(self, call: LibraryCall) -> None:
+        x, flow = call.tensor("input"), self.facts.flow
+        made = flow.maker(x) if x is not None and x.node is not None and x.array.ndim == 1 and flow.is_open else None
+        below = flow.maker(made.tensors[0]) if made is not None and made.family == "movement" and made.tensors else None
+        whole = None if below is None or made is None else made.tensors[0]
+        if below is None or whole is None or below.op not in ("linear", "addmm") or whole.array.ndim != 2 or x is None:
+            return
+        count, columns = whole.array.shape
+        if columns > 1 and x.array.size == count > 1 and len(flow.users(whole)) == 1:
+            self.seen += 1
+            if self.seen == FLOW_PASSES:
+                problem = (
+                    f"the loss reads one of {columns} outputs {tuple(whole.shape)}, and nothing reads the others: they "
+                )
+                problem += "learn nothing"
+                advice = f"one output, or a loss of all {columns}: cross_entropy"
+                self.report("outputs-unread", call.place, "output", problem, advice, columns - 1)

@@ -17,7 +17,14 @@ from adjoint.diagnosis.rules.dataflow.agents.policies import (
     PolicyRatio,
 )
 from adjoint.diagnosis.rules.dataflow.agents.temporal_targets import ReturnOrder, TemporalTarget
-from adjoint.diagnosis.rules.dataflow.choices import ChosenDimension, LearnedConfidence, MarginLabels, PolicyEntropy
+from adjoint.diagnosis.rules.dataflow.choices import (
+    ChosenDimension,
+    FarthestCode,
+    LearnedConfidence,
+    MarginLabels,
+    PolicyEntropy,
+    UnreadOutputs,
+)
 from adjoint.diagnosis.rules.dataflow.custom_functions import CustomGradients
 from adjoint.diagnosis.rules.dataflow.idle_parts import (
     AttackGradients,
@@ -60,6 +67,7 @@ from adjoint.diagnosis.rules.dataflow.recurrent_outputs import CarriedState, Det
 from adjoint.diagnosis.rules.dataflow.scores import (
     AttentionScores,
     ContrastiveScores,
+    DistancesAsLogits,
     LogitScale,
     OneTemperature,
     ProbabilitiesAsLogits,
@@ -79,6 +87,7 @@ FLOW_RULES: tuple[type[WatchRule], ...] = (
     CarriedState,
     AttentionScores,
     ContrastiveScores,
+    DistancesAsLogits,
     LogitScale,
     ProbabilitiesAsLogits,
     ScaledByLength,
@@ -109,6 +118,8 @@ FLOW_RULES: tuple[type[WatchRule], ...] = (
     CriticTarget,
     UnusedTarget,
     ChosenDimension,
+    FarthestCode,
+    UnreadOutputs,
     LearnedConfidence,
     MarginLabels,
     PolicyEntropy,

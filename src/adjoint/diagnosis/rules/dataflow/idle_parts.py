@@ -13,6 +13,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_origin
 from adjoint.diagnosis.operands import find_return_in
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_expression
@@ -81,7 +82,7 @@ class ZeroFactor(WatchRule):
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         numbers = [x for x in inputs if isinstance(x, (int, float)) and not isinstance(x, bool)]
-        if out.node is None or out.array.ndim or not numbers or library_files[caller_frame().f_code.co_filename]:
+        if out.node is None or not numbers or library_files[caller_frame().f_code.co_filename]:
             return
         if numbers[0] != 0 or not isinstance(numbers[0], int):
             self.others.add(caller_place())
@@ -89,14 +90,14 @@ class ZeroFactor(WatchRule):
         found = find_expression(caller_frame())
         node = found[1] if found is not None else None
         sides = (node.left, node.right) if isinstance(node, ast.BinOp) else ()
-        name = next((each.id for each in sides if isinstance(each, ast.Name)), "")
+        name = next((text_of(each) for each in sides if isinstance(each, (ast.Name, ast.Attribute))), "")
         if name and not any(isinstance(each, ast.Constant) for each in sides):
             self.passes.setdefault(caller_place(), (name, set()))[1].add(self.facts.iteration)
 
     def finish(self) -> None:
         for place, (name, passes) in self.passes.items():
             if len(passes) >= MIN_PASSES and place not in self.others:
-                problem = f"a term of the loss is multiplied by a whole number that is 0 in all {len(passes)} passes "
+                problem = f"a value is multiplied by a whole number that is 0 in all {len(passes)} passes "
                 problem += "that were watched: it changes nothing"
                 self.report("term-without-weight", place, name, problem, "/ in place of //, or a number above 0", 0)
 

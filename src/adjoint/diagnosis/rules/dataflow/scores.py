@@ -22,6 +22,9 @@ MAX_LOGIT = 100
 MIN_BATCH = 6
 MAX_COSINE = 1.001
 SMALL_FILL = 1e-3
+MIN_WITHIN = 0.6  # of the targets
+POWERS = frozenset({"pow", "square", "sqrt", "div"})
+DISTANCES = frozenset({"euclidean", "cdist"})
 NEAR = 4  # ops before a softmax
 MIN_ZEROED = 0.2  # of the scores
 MIN_TEMPERATURE = 1.2
@@ -182,10 +185,28 @@ class ContrastiveScores(WatchRule):
             problem += "of each row, and never the target"
             advice = 'sim.fill_diagonal_(float("-inf")) before the loss, or masked_fill of torch.eye(n).bool()'
             self.report("self-similarity", call.place, "sim", problem, advice, scores.shape)
+        elif first is second and self._is_joined(first, len(y)) and self._share_within_view(y) > MIN_WITHIN:
+            problem = (
+                f"the scores {scores.shape} are of two views, one after the other, and the target of a row lies in its "
+            )
+            problem += "own view: it is another sample"
+            self.report(
+                "targets-not-diagonal", call.place, "target", problem, "(i + n) % (2 * n) as targets", len(y) // 2
+            )
         elif first is not second and not y.any():
             problem = f"the scores {scores.shape} of two batches have 0 as the target of all rows: each sample is to "
             problem += "match the first"
             self.report("targets-not-diagonal", call.place, "target", problem, "torch.arange(n) as targets", 0)
+
+    def _is_joined(self, x: Tensor, count: int) -> bool:
+        """Return whether vectors are those of two views, one after the other."""
+        joins = [made for made in self.facts.flow.makers_behind(x)[:NEAR] if made.op == "cat"]
+        return any([len(part.array) for part in made.tensors] == [count // 2] * 2 for made in joins)
+
+    def _share_within_view(self, y: Array) -> float:
+        """Return how many targets lie in the same half as their row."""
+        half = len(y) // 2
+        return float(((np.arange(len(y)) // half) == (y // half)).mean())
 
     def _check_temperature(self, x: Tensor, product: Made) -> None:
         """Look at the factor of cosines, which have no other scale."""
@@ -259,6 +280,30 @@ def number_of(x: Operand) -> float | None:
     if isinstance(array, (np.ndarray, np.generic)):
         array = array.item()
     return float(array) if isinstance(array, (int, float)) else None
+
+
+class DistancesAsLogits(WatchRule):
+    """Distances that cross_entropy takes for scores: the farthest class is the most likely."""
+
+    max_passes = FLOW_PASSES
+
+    def see_call(self, call: LibraryCall) -> None:
+        x = call.tensor("input")
+        if call.name != "cross_entropy" or x is None or x.node is None or x.array.ndim != 2 or (x.array < 0).any():
+            return
+        made = self.facts.flow.maker_past_moves(x)
+        place = call.place
+        while made is not None and made.op in POWERS and made.tensors:
+            place = made.place
+            made = self.facts.flow.maker_past_moves(made.tensors[0])
+        if made is not None and made.op in DISTANCES:
+            problem = (
+                f"cross_entropy gets distances {tuple(x.shape)} as scores: the class that is farthest is the most "
+            )
+            problem += "likely"
+            self.report(
+                "distances-as-logits", call.place, place.text.partition("=")[0].strip(), problem, "-dist", x.shape
+            )
 
 
 class OneTemperature(WatchRule):

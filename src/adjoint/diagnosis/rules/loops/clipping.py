@@ -84,6 +84,8 @@ class ForeignClip(WatchRule):
 
     def before_step(self, step: OptimizerStep) -> None:
         clips, self.clips = self.clips, []
+        if not clips:
+            return
         own = {id(p) for p in step.record.parameters()}
         for place, given in clips:
             self.clipped |= given

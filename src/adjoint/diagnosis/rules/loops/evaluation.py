@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import ast
 
+import numpy as np
+
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operands
+from adjoint.core.typing import Array, Operand, Operands
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.source_expressions import text_of
-from adjoint.diagnosis.watch.events import ModuleCall
+from adjoint.diagnosis.watch.events import ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.source_lines import line_of, nodes_around
 
 MIN_VALUES = 16
+MIN_MEMBERS = 3  # results whose deviation is taken
 MIN_SAME = 4  # calls with the same input, after the first
 MAX_SHIFT = 6  # deviations between both means
 MAX_RATIO = 8  # of both deviations
@@ -52,6 +55,55 @@ class StandingContext(WatchRule):
             problem += f"from has grown to {size} values: what was generated does not reach it"
             made = find_slice(call.place) or call.place
             self.report("context-stands-still", made, "context", problem, "its last part: seq[:, -n:]", MIN_SAME)
+
+
+class EqualSamples(WatchRule):
+    """A deviation over several results of an evaluation that is 0: all of them are the same."""
+
+    def deviation_is_taken(self, x: Operand, dim: Operand = None, *args: object, **kwargs: object) -> None:
+        """See a call of `std` or `var`."""
+        if (
+            dim not in (0, (0,), [0])
+            or not is_array(x)
+            or x.node is not None
+            or not self.facts.steps
+            or self.facts.calls
+        ):
+            return
+        if x.array.ndim < 2 or len(x.array) < MIN_MEMBERS or x.array[0].size < 2:
+            return
+        if np.ptp(x.array[0]) > 0 and (x.array == x.array[:1]).all():
+            problem = f"all {len(x.array)} results {tuple(x.shape[1:])} are the same, and their deviation is 0"
+            advice = "look at what was to tell them apart: dropout is off after eval(), and one seed gives one model"
+            self.report("samples-equal", caller_place(), "std", problem, advice, len(x.array))
+
+
+class UnsortedNucleus(WatchRule):
+    """Probabilities that are added up in the order of their classes, and cut off at a limit."""
+
+    ops = frozenset({"cumsum", "le", "lt", "gt", "ge"})
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.last: tuple[Array, Place] | None = None
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        x = inputs[0]
+        if not is_array(x) or x.node is not None or x.array.ndim != 2 or x.array.dtype.kind != "f":
+            return
+        if op.name == "cumsum":
+            is_distribution = (
+                x.array.shape[1] > 2 and (x.array >= 0).all() and np.allclose(x.array.sum(1), 1, atol=1e-3)
+            )
+            is_sorted = (np.diff(x.array, axis=1) <= 0).all()
+            self.last = (out.array, caller_place()) if is_distribution and not is_sorted else None
+        elif self.last is not None and self.last[0] is x.array and isinstance(inputs[1], float):
+            problem = (
+                f"the probabilities {tuple(x.shape)} are added up in the order of their classes, up to {inputs[1]:g}: "
+            )
+            problem += "what is kept are the first classes, and not the likely ones"
+            advice = "sort them first: p.sort(dim=-1, descending=True)"
+            self.report("nucleus-not-sorted", self.last[1], "cumsum", problem, advice, inputs[1])
 
 
 def find_slice(near: Place) -> Place | None:

@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from adjoint.core.graph.source_location import Site, library_files
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Array, Operand
 from adjoint.data import Subset
 from adjoint.data.sampler import SequentialSampler
 from adjoint.diagnosis.findings import Place, place_of_frame
@@ -78,31 +78,40 @@ class SharedWindows(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.rows: set[bytes] = set()  # of training
-        self.parts: set[tuple[str, bytes]] = set()  # the rows without their first value, and without their last
-        self.tested: dict[Place, tuple[int, int]] = {}  # how many new rows of an evaluation lie beside those, and all
+        self.trained: list[Array] = []
+        self.tested: list[tuple[Array, Place]] = []
+        self.count = 0  # of rows of training that are kept
 
     def enter_module(self, call: ModuleCall) -> None:
         x = next(iter(call.tensors()), None)
-        if x is None or not is_array(x) or x.node is not None or x.array.ndim not in (2, 3) or call.place is None:
+        if x is None or x.node is not None or call.place is None or not is_array(x) or x.array.ndim not in (2, 3):
             return
-        rows = np.ascontiguousarray(x.array[:MAX_ROWS]) if len(self.rows) < MAX_KNOWN_ROWS else x.array[:0]
-        if rows.dtype.kind != "f" or rows.shape[1] < MIN_WINDOWS:
+        if x.array.dtype.kind != "f" or x.array.shape[1] < MIN_WINDOWS:
             return
-        texts = [each.tobytes() for each in rows]
-        step = rows[0].nbytes // rows.shape[1] if len(rows) else 0
-        if call.is_recording:
-            self.rows.update(texts)
-            self.parts.update(("head", text[:-step]) for text in texts)
-            self.parts.update(("tail", text[step:]) for text in texts)
-        elif self.facts.steps:
-            new = [text for text in texts if text not in self.rows]
-            beside = sum(("head", text[step:]) in self.parts or ("tail", text[:-step]) in self.parts for text in new)
-            count, total = self.tested.get(call.place, (0, 0))
-            self.tested[call.place] = count + beside, total + len(new)
+        if call.is_recording and self.count < MAX_KNOWN_ROWS:
+            self.trained.append(x.array[:MAX_ROWS].copy())
+            self.count += len(self.trained[-1])
+        elif not call.is_recording and self.facts.steps and len(self.tested) < MAX_LOADERS:
+            self.tested.append((x.array[:MAX_ROWS].copy(), call.place))
 
     def finish(self) -> None:
-        for place, (beside, total) in self.tested.items():
+        rows: set[bytes] = set()
+        parts: set[tuple[str, bytes]] = set()  # the rows of training without their first value, and without their last
+        for array in self.trained if self.tested else ():
+            step = array[0].nbytes // array.shape[1]
+            texts = [each.tobytes() for each in array]
+            rows.update(texts)
+            parts.update(
+                (name, part) for text in texts for name, part in (("head", text[:-step]), ("tail", text[step:]))
+            )
+        counts: dict[Place, tuple[int, int]] = {}  # how many new rows of an evaluation lie beside those, and all
+        for array, place in self.tested:
+            step = array[0].nbytes // array.shape[1] if len(array) else 0
+            new = [text for each in array if (text := each.tobytes()) not in rows]
+            beside = sum(("head", text[step:]) in parts or ("tail", text[:-step]) in parts for text in new)
+            count, total = counts.get(place, (0, 0))
+            counts[place] = count + beside, total + len(new)
+        for place, (beside, total) in counts.items():
             if beside >= MIN_WINDOWS and beside > BESIDE_KNOWN * total and not self.facts.has_found("samples-shared"):
                 problem = (
                     f"the samples are windows of a series, and {beside} of the {total} that are evaluated here lie "

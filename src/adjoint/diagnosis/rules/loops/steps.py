@@ -11,7 +11,8 @@ import numpy as np
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.runtime.text_table import pluralize
-from adjoint.core.typing import Operand
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, OptimizerRecord, OptimizerStep, caller_frame, caller_place
@@ -22,6 +23,7 @@ from adjoint.diagnosis.watch.source_lines import find_rate_writes, find_uncalled
 from adjoint.nn.module.parameter import Parameter
 
 MIN_UNCLEARED = 4  # passes
+MIN_ADDED = 3  # passes that add to the gradient of an input
 MAX_ENDS = 2  # last parameters of an optimizer that are looked after
 MAX_SAMPLED = 32  # parameters
 VANISHED_RATE = 1e-3  # of the first one, in the later half of the steps
@@ -258,6 +260,40 @@ class ScheduleOrder(WatchRule):
                     "step the schedule once for each epoch, or give it the number of all steps",
                     f"{rates[-1]:.3g}",
                 )
+
+
+class AddedGradients(WatchRule):
+    """A gradient of an input that each pass adds to, although a step with it has changed the input."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.values: dict[int, tuple[Tensor, Array]] = {}  # of leaves that are no parameters, at their last pass
+        self.count = 0
+
+    def begin_backward(self, backward: Backward) -> None:
+        kept: dict[int, tuple[Tensor, Array]] = {}
+        for leaf in self.facts.leaves_of(backward):
+            x: Operand = leaf.variable
+            if isinstance(x, Parameter) or not is_array(x) or x.array.size < 2 or id(x) in self.facts.find_optimizers():
+                continue
+            _, before = self.values.get(id(x), (x, None))
+            if (
+                before is not None
+                and x._grad is not None
+                and x._grad.array.any()
+                and not np.array_equal(before, x.array)
+            ):
+                self.count += 1
+                if self.count == MIN_ADDED:
+                    name = self.facts.names.tensors.get(id(x)) or "the input"
+                    problem = (
+                        f"the gradient of {name} {tuple(x.shape)} still has that of the passes before, which have "
+                    )
+                    problem += "changed it: each pass adds to it"
+                    advice = "x.grad.zero_() or x.grad = None after each step, or torch.autograd.grad"
+                    self.report("zero-grad-forgotten", backward.place, name, problem, advice, self.count)
+            kept[id(x)] = x, x.array.copy()
+        self.values = kept
 
 
 class HandMadeStep(WatchRule):

@@ -18,4 +18,8 @@ Modules, in reading order:
   in turn.
 - `standing`: Rules on what a loop was to change and does not: schedules that stand still, values that are lost, kept
   or shared.
+- `choices`: Rules on options and conditions: keys and words that do not occur, arguments that are swallowed, what
+  never holds.
+- `updates`: Rules on what loops update: counters that stand still, averages that nobody reads, steps away from a
+  copy.
 """

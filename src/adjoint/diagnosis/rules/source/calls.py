@@ -19,6 +19,7 @@ ANGLES = re.compile(
     r"(?:^|_|\b)(?:deg|degrees?|angles?|lat|lon|latitude|longitude|heading|bearing|azimuth|rotation|direction)"
 )
 RADIANS = re.compile(r"pi\b|tau\b|3\.14|rad(?:ians?)?(?:_|\b)|deg2rad|radians", re.IGNORECASE)
+LOG_VARIANCE = re.compile(r"^(?:log_?vars?|lv|log_?sigma2|log_?variance)$", re.IGNORECASE)
 MIN_DEGREES, FULL_TURN = 20, 360
 MAX_SMOOTHING = 0.5
 MIN_RISE = 2  # less is a search for the rate
@@ -121,6 +122,26 @@ class Degrees(TextRule):
                 problem = f"{text_of(call)} takes an angle in degrees for one in radians"
                 right = f"{owner}.radians({text})" if owner == "math" else f"torch.deg2rad({text})"
                 self.blame("angle-in-degrees", (source, call), text, problem, right)
+                return
+
+
+class VarianceAsDeviation(TextRule):
+    """A Normal whose deviation is the exponential of the logarithm of a variance."""
+
+    def read(self, source: SourceFile) -> None:
+        for call in source.calls_of("Normal"):
+            scale = call.args[1] if len(call.args) > 1 else None
+            inner = scale if isinstance(scale, ast.Call) and name_of(scale) == "exp" else None
+            of_method = inner.func.value if inner is not None and isinstance(inner.func, ast.Attribute) else None
+            source_of = inner.args[0] if inner is not None and inner.args else of_method
+            if (
+                source_of is not None
+                and LOG_VARIANCE.match(name_of(source_of))
+                and not isinstance(source_of, ast.BinOp)
+            ):
+                name = text_of(source_of)
+                problem = f"{text_of(call)} takes the variance, the exponential of {name}, for the deviation"
+                self.blame("variance-as-deviation", (source, call), "Normal", problem, f"(0.5 * {name}).exp()")
                 return
 
 

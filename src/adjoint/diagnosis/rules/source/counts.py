@@ -45,7 +45,19 @@ class CountedByBatches(TextRule):
         loaders = {loader_of(each.iter) for each in source.nodes_of(ast.For)} - {loader}
         scope = source.scope_of(loop)
         sums = [each for each in ast.walk(loop) if isinstance(each, ast.AugAssign) and text_of(each.target) == name]
-        if not all(is_count(text_of(each.value)) for each in sums):
+        outer = next((text_of(each.target) for each in source.nodes_of(ast.For) if loop in each.body), "")
+        is_dropping = any(
+            "drop_last=True" in text_of(line)
+            for line in source.nodes_of(ast.Assign)
+            if text_of(line.targets[0]) == loader
+        )
+        if outer and divisor == outer and scope is source.scope_of(node):
+            problem = f"{name} adds up the batches of {loader}, and {divisor} counts the turns of the loop around it"
+            self.blame("divided-by-others", (source, node), divisor, problem, f"len({loader})")
+        elif is_dropping and divisor == f"len({loader}.dataset)":
+            problem = f"{loader} leaves out its last samples, drop_last=True, and {divisor} counts all of them"
+            self.blame("divided-by-others", (source, node), divisor, problem, "drop_last=False, or count what is read")
+        elif not all(is_count(text_of(each.value)) for each in sums):
             is_own = scope is source.scope_of(node) and loader not in parameter_names(scope) and loader.isidentifier()
             others = [each for each in loaders if divisor == f"len({each})" and each.isidentifier()]
             if is_own and others and any(MEAN.search(text_of(each.value)) for each in sums):

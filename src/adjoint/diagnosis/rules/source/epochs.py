@@ -79,6 +79,7 @@ class Patience(TextRule):
                     isinstance(each, ast.Assign) and text_of(each.targets[0]) in best and text_of(each.value) in best
                     for each in node.body
                 )
+                self._check_branch(source, node, limits if is_progress else set())
                 counts = [each for each in node.orelse if isinstance(each, ast.AugAssign)]
                 for count in counts if is_progress else ():
                     name = text_of(count.target)
@@ -86,6 +87,20 @@ class Patience(TextRule):
                         problem = f"{name} counts all epochs without progress: one with progress does not set it back"
                         advice = f"{name} = 0 beside {text_of(node.body[0])}"
                         self.blame("patience-not-reset", (source, count), name, problem, advice)
+
+    def _check_branch(self, source: SourceFile, node: ast.If, limits: set[str]) -> None:
+        """Look for a counter that grows with each progress, and is set back without one."""
+        resets = {text_of(x.targets[0]) for x in node.orelse if isinstance(x, ast.Assign) and text_of(x.value) == "0"}
+        for count in (each for each in node.body if isinstance(each, ast.AugAssign)):
+            name = text_of(count.target)
+            if name in resets & limits:
+                problem = (
+                    f"{name} counts the epochs with progress, and one without sets it back: the training ends when it "
+                )
+                problem += "goes well"
+                self.blame(
+                    "patience-not-reset", (source, count), name, problem, f"{name} = 0 here, += 1 in the other branch"
+                )
 
 
 class UsedIterator(TextRule):

@@ -15,6 +15,7 @@ KEEPS = re.compile(r"^(?:append|add|register_.*|insert|setdefault)$")
 HIDDEN = re.compile(r"^(?:h|hx|hidden|h_?[ntx0-9]|h_new|state)$")
 CELL = re.compile(r"^(?:c|cx|cell|c_?[ntx0-9]|c_new)$")
 OUTPUT = re.compile(r"^(?:o|out|outs|outputs?|enc_outs?|encoder_outputs?|seq|ys?|features?)$")
+MIN_PARTS = 3  # of a transition
 LAYER_RESULTS = {
     **dict.fromkeys(("LSTMCell",), (HIDDEN, CELL)),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), (OUTPUT, HIDDEN)),
@@ -86,6 +87,7 @@ def _is_kept(loop: ast.For, function: ast.Lambda | ast.FunctionDef) -> bool:
 
 
 def has_name_of(value: ast.expr, function: ast.Lambda | ast.FunctionDef) -> bool:
+    """Return whether an expression is the name of a function."""
     return isinstance(value, ast.Name) and isinstance(function, ast.FunctionDef) and value.id == function.name
 
 
@@ -153,6 +155,8 @@ class CrossedResults(TextRule):
         if name_of(call) == "grad" and len(call.args) > 1 and isinstance(call.args[1], (ast.Tuple, ast.List)):
             names = [name_of(each) for each in call.args[1].elts]
             return [re.compile(rf"(?:_|_d|^d\w*d)_?{re.escape(name)}$") for name in names if name]
+        if name_of(call) == "zip" and len(call.args) == 1 and isinstance(call.args[0], ast.Starred):
+            return self._find_stored(source, count)
         made = find_class(source, call.func)
         if made in LAYER_RESULTS and count == 2:
             return list(LAYER_RESULTS[made])
@@ -167,6 +171,20 @@ class CrossedResults(TextRule):
         if len(functions) != 1 or len(tuples) != len(returns) or len({tuple(each) for each in tuples}) != 1:
             return []
         return [re.compile(rf"^{re.escape(name)}$" if name else "(?!)") for name in tuples[0]]
+
+    def _find_stored(self, source: SourceFile, count: int) -> list[re.Pattern[str]]:
+        """Return what the names of the parts of stored transitions are to match, where one line stores such."""
+        stored = [
+            [name_of(item) for item in call.args[0].elts]
+            for call in source.calls_of("append", "push", "add")
+            if len(call.args) == 1 and isinstance(call.args[0], ast.Tuple) and len(call.args[0].elts) == count
+        ]
+        if len({tuple(names) for names in stored}) != 1 or count < MIN_PARTS:
+            return []
+        return [
+            re.compile(rf"^(?:b_|batch_)?{re.escape(name)}(?:s|es|_b|_batch)?$" if name else "(?!)")
+            for name in stored[0]
+        ]
 
 
 def flatten(node: ast.Tuple) -> list[ast.expr]:

@@ -130,10 +130,15 @@ class UnusedState(TextRule):
         for line in source.nodes_of(ast.Assign):
             target = line.targets[0]
             inner = {name_of(call) for call in calls_in(line.value)}
-            if isinstance(target, ast.Name) and target.id not in loads and "state_dict" in inner and inner <= STATES:
-                problem = f"{target.id} keeps the weights, and no line reads it: the model goes on with the last ones"
-                advice = f"model.load_state_dict({target.id}) before the model is used"
-                self.blame("state-unused", (source, line), target.id, problem, advice)
+            loops = list(loops_around(source, line))
+            after = [call for call in calls_in(source.tree) if loops and call.lineno > (loops[-1].end_lineno or 0)]
+            models = {root.name for root in self.facts.names.models()}
+            is_kept = isinstance(target, ast.Name) and target.id not in loads and "state_dict" in inner
+            if is_kept and inner <= STATES and any(text_of(call.func) in models for call in after):
+                name = text_of(target)
+                problem = f"{name} keeps the weights, and no line reads it: the model goes on with the last ones"
+                advice = f"model.load_state_dict({name}) before the model is used"
+                self.blame("state-unused", (source, line), name, problem, advice)
 
 
 class SharedState(TextRule):

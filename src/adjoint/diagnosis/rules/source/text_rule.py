@@ -34,7 +34,9 @@ class TextRule(WatchRule):
 def find_sources(facts: Facts) -> Iterator[SourceFile]:
     """Yield the files whose lines made a backward pass, an optimizer, or the class of a model."""
     places = [each.place for each in facts.backwards] + list(facts.made_optimizers.values())
+    places += [place for _, place, _ in facts.gradients]
     files = [place.site.file for place in places]
+    files = files + [root.made.site.file for root in facts.names.models() if root.made is not None]
     for root in facts.names.models():
         code = getattr(type(root.module).forward, "__code__", None)
         files += [] if code is None else [code.co_filename]

@@ -17,6 +17,16 @@ from adjoint.diagnosis.rules.source.calls import (
     SharedTransform,
     SmoothedAway,
     UnenteredBlock,
+    VarianceAsDeviation,
+)
+from adjoint.diagnosis.rules.source.choices import (
+    LargeDiscount,
+    MissingKey,
+    MissingWord,
+    NeverBetter,
+    SharedAttribute,
+    StandingBest,
+    SwallowedOption,
 )
 from adjoint.diagnosis.rules.source.counts import (
     CountedByBatches,
@@ -81,6 +91,19 @@ from adjoint.diagnosis.rules.source.standing import (
     StandingSchedule,
     UnusedState,
 )
+from adjoint.diagnosis.rules.source.updates import (
+    AveragedClasses,
+    DoubledShare,
+    EarlyNoiseEnd,
+    LastCount,
+    LostBatch,
+    StandingCounter,
+    StepAway,
+    UnreadPart,
+    UnusedMask,
+    UnusedMomentum,
+    UnusedOrder,
+)
 from adjoint.diagnosis.watch.rule import WatchRule
 
 # A rule on steps keeps silent about the effect of what one of these has found.
@@ -118,6 +141,7 @@ TEXT_RULES: tuple[type[WatchRule], ...] = (
     BackwardArgument,
     Degrees,
     LostVectors,
+    VarianceAsDeviation,
     RateInBatches,
     RisingSchedule,
     SharedTransform,
@@ -144,4 +168,22 @@ TEXT_RULES: tuple[type[WatchRule], ...] = (
     UnusedState,
     SharedState,
     MergedGradients,
+    MissingWord,
+    MissingKey,
+    SwallowedOption,
+    SharedAttribute,
+    NeverBetter,
+    LargeDiscount,
+    StandingCounter,
+    UnusedMomentum,
+    StepAway,
+    UnusedMask,
+    LastCount,
+    UnreadPart,
+    AveragedClasses,
+    EarlyNoiseEnd,
+    DoubledShare,
+    UnusedOrder,
+    LostBatch,
+    StandingBest,
 )

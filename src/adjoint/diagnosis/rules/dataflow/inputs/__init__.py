@@ -10,4 +10,6 @@ Modules, in reading order:
   generator.
 - `input_rules`: The rules on what models get, in their order.
 - `mixed_views`: Rule on views and reshapes that give the right shape, and mix the elements.
+- `cut_values`: Rules on values that are lost before a model sees them: cut by limits, outweighed by one, or known too
+  early.
 """

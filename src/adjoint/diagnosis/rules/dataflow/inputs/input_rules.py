@@ -16,6 +16,12 @@ from adjoint.diagnosis.rules.dataflow.inputs.axes import (
     TurnedBatch,
     UnreadColumn,
 )
+from adjoint.diagnosis.rules.dataflow.inputs.cut_values import (
+    CutFeatures,
+    LabelsInFeatures,
+    OwnMean,
+    SentinelValues,
+)
 from adjoint.diagnosis.rules.dataflow.inputs.mixtures import (
     AttackDirection,
     LastStepTarget,
@@ -80,4 +86,8 @@ INPUT_RULES: tuple[type[WatchRule], ...] = (
     ShuffledApart,
     UnorderedTargets,
     ChangingLabels,
+    CutFeatures,
+    SentinelValues,
+    LabelsInFeatures,
+    OwnMean,
 )

@@ -156,7 +156,8 @@ class PredictedWeights(WatchRule):
                     continue
                 chosen = flow.maker_past_moves(taken.tensors[1])
                 is_loss = term.made is not None and term.made.function in LOSSES
-                if chosen is not None and chosen.op in CHOICES and is_loss:
+                scores = flow.maker(chosen.tensors[0]) if chosen is not None and chosen.op in CHOICES else None
+                if scores is not None and scores.out.node is not None and is_loss:
                     problem = f"the weights {tuple(factor.shape)} are those of the predicted classes: a sample that is "
                     problem += "predicted wrongly gets the weight of another class"
                     self.report(
