@@ -73,8 +73,8 @@ class OneIndex(TokenRule):
         for module, seen, count in self.counts.values():
             if len(seen) == 1 and count >= MIN_LENGTHS and module.num_embeddings >= MIN_TABLE:
                 name = self.facts.names.name_of_module(module)
-                problem = f"{name} has {module.num_embeddings} vectors, and gets index {min(seen)} alone, in all {count} "
-                problem += "passes"
+                problem = f"{name} has {module.num_embeddings} vectors, and gets index {min(seen)} alone, "
+                problem += f"in all {count} passes"
                 place = self.facts.names.origin_of_module(module)
                 advice = "look at how its indices are made: torch.arange(T)"
                 self.report("constant-input", place, name, problem, advice, count)

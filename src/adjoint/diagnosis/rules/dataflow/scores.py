@@ -185,7 +185,7 @@ class ContrastiveScores(WatchRule):
             problem += "of each row, and never the target"
             advice = 'sim.fill_diagonal_(float("-inf")) before the loss, or masked_fill of torch.eye(n).bool()'
             self.report("self-similarity", call.place, "sim", problem, advice, scores.shape)
-        elif first is second and self._is_joined(first, len(y)) and self._share_within_view(y) > MIN_WITHIN:
+        elif first is second and self._is_within_view(first, y):
             problem = (
                 f"the scores {scores.shape} are of two views, one after the other, and the target of a row lies in its "
             )
@@ -198,15 +198,13 @@ class ContrastiveScores(WatchRule):
             problem += "match the first"
             self.report("targets-not-diagonal", call.place, "target", problem, "torch.arange(n) as targets", 0)
 
-    def _is_joined(self, x: Tensor, count: int) -> bool:
-        """Return whether vectors are those of two views, one after the other."""
-        joins = [made for made in self.facts.flow.makers_behind(x)[:NEAR] if made.op == "cat"]
-        return any([len(part.array) for part in made.tensors] == [count // 2] * 2 for made in joins)
-
-    def _share_within_view(self, y: Array) -> float:
-        """Return how many targets lie in the same half as their row."""
+    def _is_within_view(self, x: Tensor, y: Array) -> bool:
+        """Return whether vectors are those of two views, and most targets lie in the view of their row."""
         half = len(y) // 2
-        return float(((np.arange(len(y)) // half) == (y // half)).mean())
+        joins = [made for made in self.facts.flow.makers_behind(x)[:NEAR] if made.op == "cat"]
+        is_joined = any([len(part.array) for part in made.tensors] == [half, half] for made in joins)
+        share = float(((np.arange(len(y)) // max(half, 1)) == (y // max(half, 1))).mean())
+        return is_joined and share > MIN_WITHIN
 
     def _check_temperature(self, x: Tensor, product: Made) -> None:
         """Look at the factor of cosines, which have no other scale."""

@@ -268,7 +268,7 @@ class AddedGradients(WatchRule):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.values: dict[int, tuple[Tensor, Array]] = {}  # of leaves that are no parameters, at their last pass
-        self.count = 0
+        self.found: list[tuple[Place, tuple[int, ...]]] = []
 
     def begin_backward(self, backward: Backward) -> None:
         kept: dict[int, tuple[Tensor, Array]] = {}
@@ -277,23 +277,21 @@ class AddedGradients(WatchRule):
             if isinstance(x, Parameter) or not is_array(x) or x.array.size < 2 or id(x) in self.facts.find_optimizers():
                 continue
             _, before = self.values.get(id(x), (x, None))
-            if (
-                before is not None
-                and x._grad is not None
-                and x._grad.array.any()
-                and not np.array_equal(before, x.array)
-            ):
-                self.count += 1
-                if self.count == MIN_ADDED:
-                    name = self.facts.names.tensors.get(id(x)) or "the input"
-                    problem = (
-                        f"the gradient of {name} {tuple(x.shape)} still has that of the passes before, which have "
-                    )
-                    problem += "changed it: each pass adds to it"
-                    advice = "x.grad.zero_() or x.grad = None after each step, or torch.autograd.grad"
-                    self.report("zero-grad-forgotten", backward.place, name, problem, advice, self.count)
+            has_gradient = x._grad is not None and bool(x._grad.array.any())
+            if before is not None and has_gradient and not np.array_equal(before, x.array):
+                self.found.append((backward.place, tuple(x.shape)))
             kept[id(x)] = x, x.array.copy()
         self.values = kept
+
+    def finish(self) -> None:
+        if len(self.found) >= MIN_ADDED and not self.facts.has_found("zero-grad-forgotten"):
+            place, shape = self.found[0]
+            problem = (
+                f"the gradient of an input {shape} still has that of the passes before, which have changed it: each "
+            )
+            problem += "pass adds to it"
+            advice = "x.grad.zero_() or x.grad = None after each step, or torch.autograd.grad"
+            self.report("zero-grad-forgotten", place, "the input", problem, advice, len(self.found))
 
 
 class HandMadeStep(WatchRule):

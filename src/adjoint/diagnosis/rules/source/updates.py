@@ -161,9 +161,7 @@ class DoubledShare(TextRule):
             is_scaled = isinstance(kept, ast.Call) and name_of(kept) == "mul_"
             factor = text_of(kept.args[0]) if is_scaled and isinstance(kept, ast.Call) and kept.args else ""
             if share and factor == share and share not in ("0.5", "1 / 2"):
-                problem = (
-                    f"both values have the share {share}: both sum to more than 1, and the average grows"
-                )
+                problem = f"both values have the share {share}: both sum to more than 1, and the average grows"
                 self.blame("average-factor", (source, call), share, problem, f"alpha=1 - {share}")
 
 

@@ -131,8 +131,11 @@ class LabelsInFeatures(WatchRule):
                         f"the features come from the labels of rows {read[0]} to {read[1] - 1}, and rows {first} to "
                     )
                     problem += f"{last - 1} train: the others know their labels"
+                    makers = self.facts.flow.makers_behind(x)
+                    places = [each.place for each in makers if any(owner(y.array) is whole for y in each.tensors)]
+                    place = min(places, key=lambda place: place.site.line)
                     advice = "compute them from the rows of training alone"
-                    self.report("labels-in-features", self._find_first(x, whole), "features", problem, advice, read[1])
+                    self.report("labels-in-features", place, "features", problem, advice, read[1])
                     return
 
     def _rows_read(self, part: Tensor, inputs: Operands, count: int) -> tuple[int, int] | None:
@@ -142,12 +145,6 @@ class LabelsInFeatures(WatchRule):
             return (int(index.min()), int(index.max()) + 1) if index.size else None
         rows = find_rows(part.array)
         return (0, count) if rows is None else (rows[0], rows[0] + len(part.array))
-
-    def _find_first(self, x: Tensor, whole: Operand) -> Place:
-        """Return the first line that reads the labels on the way to the features."""
-        makers = self.facts.flow.makers_behind(x)
-        places = [made.place for made in makers if any(owner(each.array) is whole for each in made.tensors)]
-        return min(places, key=lambda place: place.site.line)
 
 
 def is_choice(made: Made) -> bool:
