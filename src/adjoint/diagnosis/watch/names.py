@@ -27,6 +27,12 @@ class RootModule:
 
     def __init__(self, module: Module, name: str, made: Place | None) -> None:
         self.module, self.name, self.made = module, name, made
+        self.is_model = False  # parameters have been seen in it
+
+    def has_parameters(self) -> bool:
+        """Return whether the module has parameters; one that once had some is not searched again."""
+        self.is_model = self.is_model or next(iter(self.module.parameters()), None) is not None
+        return self.is_model
 
 
 class Names:
@@ -52,7 +58,7 @@ class Names:
 
     def models(self) -> list[RootModule]:
         """Return the outermost modules that have parameters."""
-        return [root for root in self.roots.values() if next(iter(root.module.parameters()), None) is not None]
+        return [root for root in self.roots.values() if root.has_parameters()]
 
     def name_of_module(self, module: Module) -> str:
         """Return `model.encoder.0`, or the class's name."""
