@@ -59,12 +59,8 @@ class Tensor:
     def __delitem__(self, key: _int) -> None: ...
     def __dir__(self) -> list[str]: ...
     def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[_int, _int] | None = None,
-        dl_device: Any = None,
-        copy: _bool | None = None,
+        self, *, stream: Any = None, max_version: tuple[_int, _int] | None = None, dl_device: Any = None, copy:
+        _bool | None = None
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[_int, _int]: ...
     def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
@@ -244,11 +240,8 @@ class Tensor:
     def atanh(self) -> Tensor: ...
     def atanh_(self) -> Tensor: ...
     def backward(
-        self,
-        gradient: Tensor | None = None,
-        retain_graph: _bool | None = None,
-        create_graph: _bool = False,
-        inputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge] | None = None,
+        self, gradient: Tensor | None = None, retain_graph: _bool | None = None, create_graph: _bool = False,
+        inputs: Tensor | GradientEdge | Sequence[Tensor | GradientEdge] | None = None
     ) -> None: ...
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor: ...
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor: ...
@@ -326,10 +319,8 @@ class Tensor:
     def cross(self, other: Tensor, *, axis: _int | None = None) -> Tensor: ...
     def crow_indices(self) -> Any: ...
     def cuda(
-        self,
-        device: _device | str | _int | None = None,
-        non_blocking: _bool = False,
-        memory_format: memory_format | None = None,
+        self, device: _device | str | _int | None = None, non_blocking: _bool = False, memory_format: memory_format
+        | None = None
     ) -> Tensor: ...
     @overload
     def cummax(self, dim: _int) -> Extreme: ...
@@ -489,12 +480,8 @@ class Tensor:
     def heaviside_(self, other: Any) -> Tensor: ...
     def histc(self, bins: _int = 100, min: _float = 0, max: _float = 0) -> Tensor: ...
     def histogram(
-        self,
-        bins: Tensor | _float = 100,
-        *,
-        range: tuple[_int, ...] | None = None,
-        weight: Tensor | None = None,
-        density: _bool = False,
+        self, bins: Tensor | _float = 100, *, range: tuple[_int, ...] | None = None, weight: Tensor | None = None,
+        density: _bool = False
     ) -> Histogram: ...
     def hsplit(self, indices_or_sections: Tensor | _int | Sequence[_int]) -> tuple[Tensor, ...]: ...
     def hypot(self, other: Any) -> Tensor: ...
@@ -602,16 +589,9 @@ class Tensor:
     def isposinf(self) -> Tensor: ...
     def isreal(self) -> Tensor: ...
     def istft(
-        self,
-        n_fft: _int,
-        hop_length: _int | None = None,
-        win_length: _int | None = None,
-        window: Tensor | None = None,
-        center: _bool = True,
-        normalized: _bool = False,
-        onesided: _bool | None = None,
-        length: _int | None = None,
-        return_complex: _bool = False,
+        self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None =
+        None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None =
+        None, return_complex: _bool = False
     ) -> Tensor: ...
     def item(self) -> Any: ...
     @property
@@ -647,18 +627,13 @@ class Tensor:
     def log_normal_(self, mean: _float = 1.0, std: _float = 2.0, *, generator: Generator | None = None) -> Tensor: ...
     @overload
     def log_softmax(
-        self,
-        dim: _int | None = None,
-        _stacklevel: _int = 3,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, dim: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | _numpy_dtype[Any] | _type | str | None
+        = None
     ) -> Tensor: ...
     @overload
     def log_softmax(
-        self,
-        *,
-        axis: _int | None = None,
-        _stacklevel: _int = 3,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, *, axis: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | _numpy_dtype[Any] | _type | str |
+        None = None
     ) -> Tensor: ...
     def logaddexp(self, other: Any) -> Tensor: ...
     def logaddexp2(self, other: Tensor) -> Tensor: ...
@@ -708,19 +683,13 @@ class Tensor:
     def maximum(self, other: Any) -> Tensor: ...
     @overload
     def mean(
-        self,
-        dim: _int | Sequence[_int] | None = None,
-        keepdim: _bool = False,
-        *,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | _numpy_dtype[Any]
+        | _type | str | None = None
     ) -> Tensor: ...
     @overload
     def mean(
-        self,
-        *,
-        axis: _int | Sequence[_int] | None = None,
-        keepdims: _bool = False,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, *, axis: _int | Sequence[_int] | None = None, keepdims: _bool = False, dtype: _dtype |
+        _numpy_dtype[Any] | _type | str | None = None
     ) -> Tensor: ...
     @overload
     def median(self, dim: _int | None = None, keepdim: _bool = False) -> Any: ...
@@ -758,15 +727,13 @@ class Tensor:
     ) -> Tensor: ...
     @overload
     def nanmean(
-        self, dim: Any = None, keepdim: _bool = False, *, dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None
+        self, dim: Any = None, keepdim: _bool = False, *, dtype: _dtype | _numpy_dtype[Any] | _type | str | None =
+        None
     ) -> Tensor: ...
     @overload
     def nanmean(
-        self,
-        *,
-        axis: Any = None,
-        keepdims: _bool = False,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, *, axis: Any = None, keepdims: _bool = False, dtype: _dtype | _numpy_dtype[Any] | _type | str | None =
+        None
     ) -> Tensor: ...
     @overload
     def nanmedian(self, dim: _int | None = None, keepdim: _bool = False) -> Any: ...
@@ -778,19 +745,18 @@ class Tensor:
     ) -> Tensor: ...
     @overload
     def nanquantile(
-        self, q: Tensor | _float, *, axis: _int | None = None, keepdims: _bool = False, interpolation: str = "linear"
+        self, q: Tensor | _float, *, axis: _int | None = None, keepdims: _bool = False, interpolation: str =
+        "linear"
     ) -> Tensor: ...
     @overload
     def nansum(
-        self, dim: Any = None, keepdim: _bool = False, *, dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None
+        self, dim: Any = None, keepdim: _bool = False, *, dtype: _dtype | _numpy_dtype[Any] | _type | str | None =
+        None
     ) -> Tensor: ...
     @overload
     def nansum(
-        self,
-        *,
-        axis: Any = None,
-        keepdims: _bool = False,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, *, axis: Any = None, keepdims: _bool = False, dtype: _dtype | _numpy_dtype[Any] | _type | str | None =
+        None
     ) -> Tensor: ...
     @overload
     def narrow(self, dim: _int, start: Tensor | _int, length: _int) -> Tensor: ...
@@ -814,66 +780,31 @@ class Tensor:
     def nelement(self) -> _int: ...
     def new(self, *data: Any, size: Any = None, device: Any = None) -> Tensor: ...
     def new_empty(
-        self,
-        *size: Any,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: _bool = False,
-        layout: object = None,
-        pin_memory: _bool = False,
-        **named: Any,
+        self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: _bool = False, layout: object =
+        None, pin_memory: _bool = False, **named: Any
     ) -> Tensor: ...
     def new_empty_strided(
-        self,
-        size: Any,
-        stride: Any,
-        *,
-        dtype: Any = None,
-        device: Any = None,
-        requires_grad: _bool = False,
-        layout: object = None,
-        pin_memory: _bool = False,
+        self, size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: _bool = False,
+        layout: object = None, pin_memory: _bool = False
     ) -> Tensor: ...
     def new_full(
-        self,
-        size: _int | Sequence[_int],
-        fill_value: Any,
-        *,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
-        device: _device | str | _int | None = None,
-        requires_grad: _bool = False,
-        layout: object = None,
-        pin_memory: _bool = False,
+        self, size: _int | Sequence[_int], fill_value: Any, *, dtype: _dtype | _numpy_dtype[Any] | _type | str |
+        None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, layout: object =
+        None, pin_memory: _bool = False
     ) -> Tensor: ...
     def new_ones(
-        self,
-        *size: SupportsIndex | Sequence[SupportsIndex],
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
-        device: _device | str | _int | None = None,
-        requires_grad: _bool = False,
-        layout: object = None,
-        pin_memory: _bool = False,
-        **named: object,
+        self, *size: SupportsIndex | Sequence[SupportsIndex], dtype: _dtype | _numpy_dtype[Any] | _type | str | None
+        = None, device: _device | str | _int | None = None, requires_grad: _bool = False, layout: object = None,
+        pin_memory: _bool = False, **named: object
     ) -> Tensor: ...
     def new_tensor(
-        self,
-        data: Any,
-        *,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
-        device: _device | str | _int | None = None,
-        requires_grad: _bool = False,
-        layout: object = None,
-        pin_memory: _bool = False,
+        self, data: Any, *, dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None, device: _device | str |
+        _int | None = None, requires_grad: _bool = False, layout: object = None, pin_memory: _bool = False
     ) -> Tensor: ...
     def new_zeros(
-        self,
-        *size: SupportsIndex | Sequence[SupportsIndex],
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
-        device: _device | str | _int | None = None,
-        requires_grad: _bool = False,
-        layout: object = None,
-        pin_memory: _bool = False,
-        **named: object,
+        self, *size: SupportsIndex | Sequence[SupportsIndex], dtype: _dtype | _numpy_dtype[Any] | _type | str | None
+        = None, device: _device | str | _int | None = None, requires_grad: _bool = False, layout: object = None,
+        pin_memory: _bool = False, **named: object
     ) -> Tensor: ...
     def nextafter(self, other: Any) -> Tensor: ...
     def nextafter_(self, other: Any) -> Tensor: ...
@@ -881,21 +812,13 @@ class Tensor:
     def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor: ...
     @overload
     def norm(
-        self,
-        p: Tensor | _float | str = "fro",
-        dim: _int | Sequence[_int] | None = None,
-        keepdim: _bool = False,
-        *,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, p: Tensor | _float | str = "fro", dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *,
+        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None
     ) -> Tensor: ...
     @overload
     def norm(
-        self,
-        p: Tensor | _float | str = "fro",
-        *,
-        axis: _int | Sequence[_int] | None = None,
-        keepdims: _bool = False,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, p: Tensor | _float | str = "fro", *, axis: _int | Sequence[_int] | None = None, keepdims: _bool =
+        False, dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None
     ) -> Tensor: ...
     def normal_(self, mean: _float = 0.0, std: _float = 1.0, *, generator: Generator | None = None) -> Tensor: ...
     def not_equal(self, other: Any) -> Tensor: ...
@@ -922,19 +845,13 @@ class Tensor:
     def prelu(self, weight: Tensor) -> Tensor: ...
     @overload
     def prod(
-        self,
-        dim: _int | None = None,
-        keepdim: _bool = False,
-        *,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | _numpy_dtype[Any] | _type | str |
+        None = None
     ) -> Tensor: ...
     @overload
     def prod(
-        self,
-        *,
-        axis: _int | None = None,
-        keepdims: _bool = False,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, *, axis: _int | None = None, keepdims: _bool = False, dtype: _dtype | _numpy_dtype[Any] | _type | str
+        | None = None
     ) -> Tensor: ...
     def put(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor: ...
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor: ...
@@ -945,7 +862,8 @@ class Tensor:
     ) -> Tensor: ...
     @overload
     def quantile(
-        self, q: Tensor | _float, *, axis: _int | None = None, keepdims: _bool = False, interpolation: str = "linear"
+        self, q: Tensor | _float, *, axis: _int | None = None, keepdims: _bool = False, interpolation: str =
+        "linear"
     ) -> Tensor: ...
     def rad2deg(self) -> Tensor: ...
     def rad2deg_(self) -> Tensor: ...
@@ -1065,11 +983,8 @@ class Tensor:
     @overload
     def select_scatter(self, src: Tensor, *, axis: _int, index: _int) -> Tensor: ...
     def set_(
-        self,
-        source: Any = None,
-        storage_offset: _int = 0,
-        size: tuple[_int, ...] | None = None,
-        stride: tuple[_int, ...] | None = None,
+        self, source: Any = None, storage_offset: _int = 0, size: tuple[_int, ...] | None = None, stride:
+        tuple[_int, ...] | None = None
     ) -> Tensor: ...
     def sgn(self) -> Tensor: ...
     def sgn_(self) -> Tensor: ...
@@ -1101,18 +1016,13 @@ class Tensor:
     def smm(self, mat: Tensor) -> Tensor: ...
     @overload
     def softmax(
-        self,
-        dim: _int | None = None,
-        _stacklevel: _int = 3,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, dim: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | _numpy_dtype[Any] | _type | str | None
+        = None
     ) -> Tensor: ...
     @overload
     def softmax(
-        self,
-        *,
-        axis: _int | None = None,
-        _stacklevel: _int = 3,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, *, axis: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | _numpy_dtype[Any] | _type | str |
+        None = None
     ) -> Tensor: ...
     def solve(self, A: object) -> NoReturn: ...
     @overload
@@ -1125,19 +1035,13 @@ class Tensor:
     def sparse_resize_and_clear_(self, size: Sequence[_int], sparse_dim: _int, dense_dim: _int) -> Tensor: ...
     @overload
     def split(
-        self,
-        split_size_or_sections: _int | Sequence[_int] | None = None,
-        dim: _int = 0,
-        *,
-        split_size: _int | Sequence[_int] | None = None,
+        self, split_size_or_sections: _int | Sequence[_int] | None = None, dim: _int = 0, *, split_size: _int |
+        Sequence[_int] | None = None
     ) -> tuple[Tensor, ...]: ...
     @overload
     def split(
-        self,
-        split_size_or_sections: _int | Sequence[_int] | None = None,
-        *,
-        axis: _int = 0,
-        split_size: _int | Sequence[_int] | None = None,
+        self, split_size_or_sections: _int | Sequence[_int] | None = None, *, axis: _int = 0, split_size: _int |
+        Sequence[_int] | None = None
     ) -> tuple[Tensor, ...]: ...
     @overload
     def split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
@@ -1158,34 +1062,18 @@ class Tensor:
     def sspaddmm(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor: ...
     @overload
     def std(
-        self,
-        dim: _int | Sequence[_int] | None = None,
-        unbiased: _bool = True,
-        keepdim: _bool = False,
-        *,
-        correction: _float | None = None,
+        self, dim: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdim: _bool = False, *,
+        correction: _float | None = None
     ) -> Tensor: ...
     @overload
     def std(
-        self,
-        *,
-        axis: _int | Sequence[_int] | None = None,
-        unbiased: _bool = True,
-        keepdims: _bool = False,
-        correction: _float | None = None,
+        self, *, axis: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdims: _bool = False,
+        correction: _float | None = None
     ) -> Tensor: ...
     def stft(
-        self,
-        n_fft: _int,
-        hop_length: _int | None = None,
-        win_length: _int | None = None,
-        window: Tensor | None = None,
-        center: _bool = True,
-        pad_mode: str = "reflect",
-        normalized: _bool = False,
-        onesided: _bool | None = None,
-        return_complex: _bool | None = None,
-        align_to_window: _bool | None = None,
+        self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None =
+        None, center: _bool = True, pad_mode: str = "reflect", normalized: _bool = False, onesided: _bool | None =
+        None, return_complex: _bool | None = None, align_to_window: _bool | None = None
     ) -> Tensor: ...
     def storage(self) -> TypedStorage: ...
     def storage_offset(self) -> _int: ...
@@ -1197,19 +1085,13 @@ class Tensor:
     def subtract_(self, other: Any, last: Any = None, *, alpha: Tensor | complex = 1) -> Tensor: ...
     @overload
     def sum(
-        self,
-        dim: _int | Sequence[_int] | None = None,
-        keepdim: _bool = False,
-        *,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | _numpy_dtype[Any]
+        | _type | str | None = None
     ) -> Tensor: ...
     @overload
     def sum(
-        self,
-        *,
-        axis: _int | Sequence[_int] | None = None,
-        keepdims: _bool = False,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
+        self, *, axis: _int | Sequence[_int] | None = None, keepdims: _bool = False, dtype: _dtype |
+        _numpy_dtype[Any] | _type | str | None = None
     ) -> Tensor: ...
     def sum_to_size(self, *size: Any) -> Tensor: ...
     def svd(self, some: _bool = True, compute_uv: _bool = True) -> SvdResult: ...
@@ -1231,45 +1113,29 @@ class Tensor:
     def tanh_(self) -> Tensor: ...
     @overload
     def tensor_split(
-        self,
-        indices_or_sections: Tensor | _int | Sequence[_int] | None = None,
-        dim: _int = 0,
-        *,
-        indices: Any = None,
-        sections: _int | None = None,
+        self, indices_or_sections: Tensor | _int | Sequence[_int] | None = None, dim: _int = 0, *, indices: Any =
+        None, sections: _int | None = None
     ) -> tuple[Tensor, ...]: ...
     @overload
     def tensor_split(
-        self,
-        indices_or_sections: Tensor | _int | Sequence[_int] | None = None,
-        *,
-        axis: _int = 0,
-        indices: Any = None,
-        sections: _int | None = None,
+        self, indices_or_sections: Tensor | _int | Sequence[_int] | None = None, *, axis: _int = 0, indices: Any =
+        None, sections: _int | None = None
     ) -> tuple[Tensor, ...]: ...
     @overload
     def tile(self, dims: tuple[_int, ...]) -> Tensor: ...
     @overload
     def tile(self, *dims: _int) -> Tensor: ...
     def to(
-        self,
-        *args: Any,
-        dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None,
-        device: _device | str | _int | None = None,
-        copy: _bool = False,
-        non_blocking: _bool = False,
-        memory_format: memory_format | None = None,
+        self, *args: Any, dtype: _dtype | _numpy_dtype[Any] | _type | str | None = None, device: _device | str |
+        _int | None = None, copy: _bool = False, non_blocking: _bool = False, memory_format: memory_format | None =
+        None
     ) -> Tensor: ...
     def to_dense(self) -> Tensor: ...
     def to_device(self, device: _device | str | _int | None, *, stream: Any = None) -> Self: ...
     def to_numpy(self) -> ndarray: ...
     def to_sparse(
-        self,
-        sparse_dim: _int | None = None,
-        *,
-        layout: _layout | None = None,
-        blocksize: Sequence[_int] | None = None,
-        dense_dim: _int | None = None,
+        self, sparse_dim: _int | None = None, *, layout: _layout | None = None, blocksize: Sequence[_int] | None =
+        None, dense_dim: _int | None = None
     ) -> Tensor: ...
     def to_sparse_bsc(self, blocksize: Sequence[_int], dense_dim: _int | None = None) -> Tensor: ...
     def to_sparse_bsr(self, blocksize: Sequence[_int], dense_dim: _int | None = None) -> Tensor: ...
@@ -1311,16 +1177,13 @@ class Tensor:
     ) -> Tensor: ...
     @overload
     def unique(
-        self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None
+        self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None =
+        None
     ) -> Any: ...
     @overload
     def unique(
-        self,
-        sorted: _bool = True,
-        return_inverse: _bool = False,
-        return_counts: _bool = False,
-        *,
-        axis: _int | None = None,
+        self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, *, axis: _int |
+        None = None
     ) -> Any: ...
     @overload
     def unique_consecutive(
@@ -1354,21 +1217,13 @@ class Tensor:
     def values(self) -> Any: ...
     @overload
     def var(
-        self,
-        dim: _int | Sequence[_int] | None = None,
-        unbiased: _bool = True,
-        keepdim: _bool = False,
-        *,
-        correction: _float | None = None,
+        self, dim: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdim: _bool = False, *,
+        correction: _float | None = None
     ) -> Tensor: ...
     @overload
     def var(
-        self,
-        *,
-        axis: _int | Sequence[_int] | None = None,
-        unbiased: _bool = True,
-        keepdims: _bool = False,
-        correction: _float | None = None,
+        self, *, axis: _int | Sequence[_int] | None = None, unbiased: _bool = True, keepdims: _bool = False,
+        correction: _float | None = None
     ) -> Tensor: ...
     def vdot(self, other: Tensor) -> Tensor: ...
     @overload
@@ -1383,10 +1238,8 @@ class Tensor:
     def xlogy(self, other: Any) -> Tensor: ...
     def xlogy_(self, other: Any) -> Tensor: ...
     def xpu(
-        self,
-        device: _device | str | _int | None = None,
-        non_blocking: _bool = False,
-        memory_format: memory_format | None = None,
+        self, device: _device | str | _int | None = None, non_blocking: _bool = False, memory_format: memory_format
+        | None = None
     ) -> Tensor: ...
     def zero_(self) -> Tensor: ...
 
@@ -1449,6 +1302,7 @@ class SlogdetResult(NamedTuple):
 class TypedStorage(NamedTuple):
     """See adjoint.functions.creation.typed_storage."""
 
+
 class SvdResult(NamedTuple):
     """See adjoint.functions.linalg.top_level_names."""
 
@@ -1465,6 +1319,7 @@ class TriangularSolveResult(NamedTuple):
 class UntypedStorage(NamedTuple):
     """See adjoint.functions.creation.typed_storage."""
 
+
 def init_slots(tensor: Tensor, array: Any) -> Tensor: ...
 def wrap(array: Any) -> Tensor: ...
 def shallow_copy(x: Tensor) -> Tensor: ...
@@ -1474,5 +1329,7 @@ def strided_stand_in(x: Tensor) -> ndarray: ...
 def tangents_of(x: object) -> Any: ...
 def constant(array: Any) -> Tensor: ...
 def detach(x: Tensor) -> Tensor: ...
-def rebuild(kind: _type[Tensor], array: ndarray, requires_grad: _bool, attributes: dict[str, Any] | None) -> Tensor: ...
+def rebuild(
+    kind: _type[Tensor], array: ndarray, requires_grad: _bool, attributes: dict[str, Any] | None
+) -> Tensor: ...
 def method(function: Function) -> Function: ...
