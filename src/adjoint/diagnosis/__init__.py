@@ -25,4 +25,5 @@ Modules, in reading order:
 - `causes`: Causes: the line to blame for an error, where it is not the line that raised it.
 - `former_values`: The statement that gave a name its value, where several give it one: turns of loops, and kinds of
   values.
+- `flow_rules`: The rules on what values are computed from, in their order.
 """

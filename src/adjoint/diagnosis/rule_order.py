@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from adjoint.diagnosis.flow_rules import FLOW_RULES
 from adjoint.diagnosis.rules.attention import AttentionMask, FutureTokens, PositionByBatch, PositionFrequencies
 from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch
-from adjoint.diagnosis.rules.dataflow.flow_rules import FLOW_RULES
 from adjoint.diagnosis.rules.dataflow.inputs.mixed_views import MixedView
 from adjoint.diagnosis.rules.dataflow.learning_rate import LearningRate
 from adjoint.diagnosis.rules.dataflow.losses.class_weights import InvertedWeights
@@ -26,6 +26,7 @@ from adjoint.diagnosis.rules.loops.groups import DefaultsWrite, ExchangedDecay, 
 from adjoint.diagnosis.rules.loops.held_out import ChangingEvaluation, SharedSamples, SharedWindows
 from adjoint.diagnosis.rules.loops.rates import ClampedGradients, GroupRates
 from adjoint.diagnosis.rules.loops.schedules import ForeignSchedule, FreshSchedules, PlateauMode, ScheduleUnit
+from adjoint.diagnosis.rules.loops.states import AliasedModel, ForgottenStates, LoadedStates, TargetNetwork
 from adjoint.diagnosis.rules.loops.steps import AddedGradients, Clearing, HandMadeStep, MissingStep, ScheduleOrder
 from adjoint.diagnosis.rules.loops.training_loop import (
     AbsoluteSchedule,
@@ -82,7 +83,6 @@ from adjoint.diagnosis.rules.settings import (
 from adjoint.diagnosis.rules.shapes import AllPairs, BatchFirst, DoublePrecision, PooledChannels, WrappedIntegers
 from adjoint.diagnosis.rules.source.epochs import OverwrittenLoss
 from adjoint.diagnosis.rules.source.text_rules import TEXT_RULES
-from adjoint.diagnosis.rules.states import AliasedModel, ForgottenStates, LoadedStates, TargetNetwork
 from adjoint.diagnosis.rules.targets import IgnoredClass, LossArguments, TargetDistribution, TargetRange, TargetScale
 from adjoint.diagnosis.rules.tokens import (
     OneIndex,

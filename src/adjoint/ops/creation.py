@@ -77,17 +77,17 @@ WIDER_DTYPE: dict[NumpyDtype, type[np.floating[Any]]] = {
 
 def even_steps_array(start: Operand, end: Operand, steps: int, kind: NumpyDtype) -> Array:
     """Return `steps` elements of the dtype `kind` from `start` to `end`, both included."""
-    wider = WIDER_DTYPE.get(kind)
-    if wider is None or steps < 2:
+    if kind not in WIDER_DTYPE or steps < 2:
         return np.linspace(start, end, steps).astype(kind)
     if abs(start) < MAX_STEPPED_SAFELY and abs(end) < MAX_STEPPED_SAFELY:
-        return _count_steps(kind.type(start), kind.type(end), steps, kind, wider)
+        return _count_steps(kind.type(start), kind.type(end), steps, kind)
     with np.errstate(over="ignore", invalid="ignore"):
-        return _count_steps(kind.type(start), kind.type(end), steps, kind, wider)
+        return _count_steps(kind.type(start), kind.type(end), steps, kind)
 
 
-def _count_steps(first: Operand, last: Operand, steps: int, kind: NumpyDtype, wider: type[np.floating[Any]]) -> Array:
-    """Count the steps up from the first number to the middle, and down to it from the last, in the type `wider`."""
+def _count_steps(first: Operand, last: Operand, steps: int, kind: NumpyDtype) -> Array:
+    """Count the steps up from the first number to the middle, and down to it from the last, in a wider type."""
+    wider = WIDER_DTYPE[kind]
     step, half = wider((last - first) / kind.type(steps - 1)), steps // 2
     out = np.arange(steps).astype(wider)
     below, above = out[:half], out[half:]

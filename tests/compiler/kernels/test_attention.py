@@ -29,7 +29,7 @@ from adjoint.ops.nn.attention import attention, attention_gradient, gradient_par
 RNG = np.random.default_rng(0)
 NARROW = Target(host().triple, "", "+avx2,+fma") if host().vector_bits >= 256 and "x86_64" in host().triple else host()
 FOREIGN = ["aarch64-linux-gnu", "x86_64-pc-linux-gnu"]
-# Of the largest element: 40 units of its last place, as sums over some hundred keys and rows may be off by one for each.
+# Of the largest element: 40 units of its last place, as sums over some hundred keys may be off by one for each.
 CLOSE = {np.float32: 5e-6, np.float64: 1e-13}
 
 

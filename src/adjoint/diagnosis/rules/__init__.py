@@ -20,8 +20,6 @@ Modules, in reading order:
   compilation.
 - `shapes`: Rules on shapes and types of operands: broadcasting that makes all pairs, and double precision that slips
   in.
-- `states`: Rules on states: a state dict that was never copied, one that loads nothing, a target network that never
-  follows.
 - `targets`: Rules on what a loss gets: targets outside of its range, arguments in the wrong order, logits for
   logarithms.
 - `tokens`: Rules on padded sequences of tokens: padding that is learned, attended to, or that stands for a real

@@ -43,6 +43,10 @@ class Uninitialized(Tensor):
             "to initialize the parameters before accessing their attributes."
         )
 
+    def numel(self) -> int:
+        """Raise RuntimeError, as `shape` does."""
+        return self.shape.numel()
+
     def share_memory_(self) -> Self:
         """Raise RuntimeError: there are no values yet."""
         raise RuntimeError(

@@ -201,7 +201,7 @@ class Observations:
             self._reads[place] = ObservedRead(place, snapshot(container, self.as_before), site_in(frame))
             self.preexisting.expand(container)
 
-    def use_elements(self, container: Any, frame: FrameType) -> None:
+    def use_elements(self, container: object, frame: FrameType) -> None:
         """Record that a loop goes over a container: over tables, say, of each of which the loop reads what it reads."""
         shown = self.as_before(container)
         has_elements = isinstance(container, list | deque | dict) and len(container) <= MAX_SNAPSHOT_ITEMS

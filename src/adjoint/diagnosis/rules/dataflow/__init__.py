@@ -36,5 +36,4 @@ Modules, in reading order:
 - `agents`: Rules of `ad.doctor` on agents: their policies, and the targets that rewards give.
 - `inputs`: Rules of `ad.doctor` on what models get: adjacency matrices, pictures, mixtures of samples, windows of a
   series.
-- `flow_rules`: The rules on what values are computed from, in their order.
 """

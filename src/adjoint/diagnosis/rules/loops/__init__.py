@@ -19,4 +19,6 @@ Modules, in reading order:
 - `held_out`: Rules on held-out data: samples that training has too, and samples that a dataset changes at random.
 - `groups`: Rules on groups of parameters: options that nobody reads, rates that follow one group alone, or a loaded
   state.
+- `states`: Rules on states: a state dict that was never copied, one that loads nothing, a target network that never
+  follows.
 """

@@ -9,8 +9,8 @@ import numpy as np
 
 from adjoint.core.typing import Array, Operand
 from adjoint.diagnosis.findings import Place, place_of_frame
+from adjoint.diagnosis.rules.loops.states import COPIES
 from adjoint.diagnosis.rules.source.splits import HELD_OUT, TRAINED
-from adjoint.diagnosis.rules.states import COPIES
 from adjoint.diagnosis.rules.writes import instruction_of_write, place_of_write
 from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame
