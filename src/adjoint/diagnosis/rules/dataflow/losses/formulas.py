@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 
 import numpy as np
 
@@ -201,6 +202,8 @@ class LostTerm(WatchRule):
         for made in list(flow.steps.values()):
             if made.op not in ("add", "sub") or made.out.node is None or id(made) in behind or flow.users(made.out):
                 continue
+            if any(id(flow.maker(x)) in behind for x in made.tensors):  # the loss itself, which is shown later
+                continue
             name = find_unread_sum(made)
             if name:
                 problem = (
@@ -220,6 +223,8 @@ def find_unread_sum(made: Made) -> str:
         if source is None or not isinstance(target, ast.Name):
             continue
         scope = source.scope_of(line)
+        if isinstance(scope, ast.Module) and not os.path.isfile(source.name):  # another cell of a notebook may read it
+            continue
         uses = [x for x in ast.walk(scope) if isinstance(x, ast.Name) and x.id == target.id]
         own = [x for each in source.assignments_in(scope).get(target.id, []) for x in ast.walk(each)]
         reads = [x for x in ast.walk(line) if isinstance(x, ast.Name) and x.id == target.id]
