@@ -118,7 +118,9 @@ def test_whoever_takes_a_plain_number_gets_it_and_a_guard(read: Any, sizes: tupl
     assert relations.guards == {"s0 == 57": True}
 
 
-@pytest.mark.parametrize("settle", [int, lambda n: n == 57, lambda n: 2 * n + 1 == 115, lambda n: (3 * n).__index__()])
+@pytest.mark.parametrize(
+    "settle", [int, lambda n: n == 57, lambda n: n == 57.0, lambda n: 2 * n + 1 == 115, lambda n: (3 * n).__index__()]
+)
 def test_a_size_that_a_program_takes_for_a_number_is_that_number(settle: Any, sizes: Any) -> None:
     relations, n, m = sizes
     assert settle(n)

@@ -19,7 +19,6 @@ from typing import cast
 from adjoint.compiler.ir.size_terms import (
     Terms,
     add_terms,
-    collect_terms,
     divide_by_common_symbols,
     divide_terms,
     evaluate_terms,
@@ -98,6 +97,11 @@ class SizeRelations:
             if not any(evaluate_terms(difference, other) == 0 for other in values):
                 self.pinned.add(name)
 
+    def settle(self, terms: Terms, value: int) -> None:
+        """Take note that a size is one number in every call of the program."""
+        self.note_equal(add_terms(terms, (((), value),) if value else (), -1))
+        self.pinned |= find_names(terms)
+
     def simplify(self, terms: Terms) -> Terms:
         """Return a size without the symbols that are known to be others."""
         for name, known in self._known.items():
@@ -162,8 +166,7 @@ class SymbolicSize(SymbolicScalar):
     def specialize(self) -> int:
         """Return the number of the call that is traced, on which the program relies from now on."""
         value = self.value
-        self.relations.note_equal(add_terms(self.terms, collect_terms([((), value)]), -1))
-        self.relations.pinned |= find_names(self.terms)
+        self.relations.settle(self.terms, value)
         self.relations.rely_on(f"{self!r} == {value}", True)
         return value
 
@@ -228,7 +231,7 @@ class SymbolicSize(SymbolicScalar):
             return function(0, other)
         answer = function(self.value, other)
         if answer and symbol == "==":
-            self.relations.pinned |= find_names(self.terms)
+            self.relations.settle(self.terms, self.value)
         return self.relations.rely_on(f"{self!r} {symbol} {other!r}", answer)
 
 

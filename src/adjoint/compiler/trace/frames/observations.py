@@ -173,7 +173,8 @@ class Observations:
                     self.refuse(f"advances {what}, which was there before the step", frame)
                 pending.append(container_of_view(value))
             elif isinstance(value, MUTABLE) and self.is_preexisting(value):
-                self._read_contents(value, frame)
+                read = functools.partial(snapshot, value, self.as_before)
+                self._read_contents(ContentsSource(value), read, frame)
             elif not is_plain(value):
                 pending.extend(elements(value))
 
@@ -195,24 +196,21 @@ class Observations:
                     if type(attributes) is dict:
                         self.use(attributes, frame)
 
-    def _read_contents(self, container: object, frame: FrameType) -> None:
-        place = ContentsSource(container)
-        if place not in self._reads and id(container) not in self._arguments:
-            self._reads[place] = ObservedRead(place, snapshot(container, self.as_before), site_in(frame))
-            self.preexisting.expand(container)
+    def _read_contents(self, place: Source, read: Callable[[], object], frame: FrameType) -> None:
+        """Record what `read` gives of a container, unless it is known or for the signature to guard."""
+        if place not in self._reads and not self.is_argument(place.holder):
+            self._reads[place] = ObservedRead(place, read(), site_in(frame))
+            self.preexisting.expand(place.holder)
 
     def use_elements(self, container: object, frame: FrameType) -> None:
         """Record that a loop goes over a container: over tables, say, of each of which the loop reads what it reads."""
         shown = self.as_before(container)
         has_elements = isinstance(container, list | deque | dict) and len(container) <= MAX_SNAPSHOT_ITEMS
         holds_others = has_elements and flat_elements(shown) is None
-        if not (holds_others and self.is_preexisting(container)) or self.is_argument(container):
+        if holds_others and self.is_preexisting(container):
+            self._read_contents(ElementsSource(container), lambda: (*elements(shown),), frame)
+        else:
             self.use(container, frame)
-            return
-        place = ElementsSource(container)
-        if place not in self._reads:
-            self._reads[place] = ObservedRead(place, (*elements(shown),), site_in(frame))
-            self.preexisting.expand(container)
 
     def write(self, place: Source, before: object, frame: FrameType) -> None:
         """Record a write, if it is the first to its place. What the holder has now was there before."""

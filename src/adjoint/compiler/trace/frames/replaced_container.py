@@ -9,7 +9,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.trace.frames.container_snapshot import MUTABLE, elements
-from adjoint.compiler.trace.frames.sources import MISSING, ContentsSource, ItemSource, NameOf, PartSource, Source
+from adjoint.compiler.trace.frames.sources import (
+    MISSING,
+    ContentsSource,
+    DerivedSource,
+    ItemSource,
+    NameOf,
+    PartSource,
+    Source,
+)
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 
@@ -51,7 +59,7 @@ class ReplacedContainers:
         return place
 
 
-class PartsSource(Source):
+class PartsSource(DerivedSource):
     """The kind and the parts of the list or dict that lies in the place `holder`, as a tuple."""
 
     __slots__ = ()
@@ -70,15 +78,9 @@ class PartsSource(Source):
     def read(self) -> object:
         return parts_of(self.holder.read())
 
-    def delete(self) -> None:
-        raise TypeError(f"the parts of {self.what} cannot be deleted")
-
     def expression(self, name: NameOf) -> str:
         """`parts_of(o.hidden)`."""
         return f"{name(parts_of)}({self.holder.expression(name)})"
-
-    def _set(self, value: object) -> None:
-        raise TypeError(f"the parts of {self.what} cannot be set")
 
 
 def read_tensor(place: Source) -> Operand:

@@ -243,7 +243,19 @@ class ItemSource(Source):
         return f"{name(self.holder)}[{key}]"
 
 
-class PartSource(Source):
+class DerivedSource(Source):
+    """A place that is read for what it shows of others, and never written."""
+
+    __slots__ = ()
+
+    def delete(self) -> None:
+        raise TypeError(f"{self.what} cannot be deleted")
+
+    def _set(self, value: object) -> None:
+        raise TypeError(f"{self.what} cannot be set")
+
+
+class PartSource(DerivedSource):
     """The item `name` of a tuple that lies in the place `holder`."""
 
     __slots__ = ()
@@ -265,15 +277,9 @@ class PartSource(Source):
         except (LookupError, TypeError):
             return MISSING
 
-    def delete(self) -> None:
-        raise TypeError(f"{self.what} cannot be deleted")
-
     def expression(self, name: NameOf) -> str:
         """`o.state[0]`."""
         return f"{self.holder.expression(name)}[{self.name!r}]"
-
-    def _set(self, value: object) -> None:
-        raise TypeError(f"{self.what} cannot be set")
 
 
 def tensors_in(place: Source, value: object, before: Callable[[object], object]) -> Iterator[tuple[Source, Any]]:
@@ -347,7 +353,7 @@ class ContentsSource(Source):
         return matches_snapshot(self.holder, value)
 
 
-class ElementsSource(Source):
+class ElementsSource(DerivedSource):
     """The elements of a list, dict or deque, keys included: not what is in them, which a loop may change."""
 
     __slots__ = ()
@@ -360,9 +366,6 @@ class ElementsSource(Source):
     def read(self) -> tuple[object, ...]:
         return (*elements(self.holder),)
 
-    def delete(self) -> None:
-        raise TypeError(f"the {self.what} cannot be deleted")
-
     def expression(self, name: NameOf) -> str:
         """`(*elements(o),)`."""
         return f"(*{name(elements)}({name(self.holder)}),)"
@@ -370,6 +373,3 @@ class ElementsSource(Source):
     def guard(self, value: object, name: NameOf) -> str:
         """`place.holds(elements)`: of any number of them."""
         return f"{name(self)}.holds({name(value)})"
-
-    def _set(self, value: object) -> None:
-        raise TypeError(f"the {self.what} cannot be set")
