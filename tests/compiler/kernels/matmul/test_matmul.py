@@ -224,6 +224,13 @@ def test_a_vector_streams_the_matrix_as_it_lies() -> None:
     assert not plan(weight, matrix(256, 1)).blocking.pack_left
 
 
+def test_many_rows_of_great_depth_are_not_read_anew_for_every_few_columns() -> None:
+    scores, weight = (np.broadcast_to(np.float32(0), shape) for shape in ((700, 8000), (8000, 128)))
+    for strides in ((4 * 128, 4), (4, 4 * 8000)):
+        product = plan(scores, np.lib.stride_tricks.as_strided(weight, weight.shape, strides))
+        assert not product.blocking.along_depth
+
+
 def test_batch_of_rows_is_one_matrix() -> None:
     product = plan(matrix(4, 6, 16), matrix(16, 40))
     assert (product.merged, product.plane.m, product.plane.batch) == (1, 24, ())

@@ -40,6 +40,7 @@ TILE_PRODUCT_CYCLES, TILE_LOAD_CYCLES = (
     8.0,
 )  # a product of tiles, and filling one: 1.4 TFLOP/s of a core with 190 GFLOP/s
 L2_BYTES_PER_CYCLE = 24.0  # bytes in a cycle that reach the registers from the second cache
+FAR_BYTES_PER_CYCLE = 4.0  # and from beyond it
 STREAM_CYCLES = 0.08  # for each row of the left operand that is read along with the others
 CACHE_WAYS, ALIAS_CYCLES = (
     8,
@@ -207,6 +208,13 @@ def _distance(size: int) -> float:
     return 0.0 if size <= L1_BYTES else 0.4 if size <= L2_BYTES else 1.0
 
 
+def _arrival_cycles(size: float, operand: float) -> float:
+    """Return the cycles in which `size` bytes arrive of an operand of so many, which are read again and again."""
+    if operand <= MAX_L1_PANEL_BYTES:
+        return 0.0
+    return size / (L2_BYTES_PER_CYCLE if operand <= L2_BYTES else FAR_BYTES_PER_CYCLE)
+
+
 def _paired_blockings(
     machine: Machine, m: int, n: int, k: int, left: MatrixStrides, right: MatrixStrides
 ) -> Iterator[Blocking]:
@@ -286,7 +294,8 @@ def _blocks(
 def _blockings_along_depth(
     machine: Machine, m: int, n: int, k: int, left: MatrixStrides, right: MatrixStrides
 ) -> Iterator[Blocking]:
-    lanes = machine.lanes
+    lanes, size = machine.lanes, machine.itemsize
+    register = lanes * size
     if k < 2 * lanes:
         return
     vectors = -(-k // lanes)
@@ -305,10 +314,11 @@ def _blockings_along_depth(
             panels, across = -(-m // rows), n / width
             sets, mean = _sets(sums), m / panels
             sums = mean * width
-            step = (
-                max(sums / STARTS_PER_CYCLE, (mean + width) / STARTS_PER_CYCLE, SUM_WAIT_CYCLES / sets)
-                + LOOP_TURN_CYCLES
-            )
+            # The rows pass anew for each panel of columns, and the panel for each block of rows, while the rows pass.
+            arriving = _arrival_cycles(mean * register, m * k * size) if across > 1 else 0.0
+            arriving += _arrival_cycles(width * register, width * k * size) if panels > 1 else 0.0
+            starting = max(sums, mean + width) / STARTS_PER_CYCLE
+            step = max(starting, SUM_WAIT_CYCLES / sets, arriving) + LOOP_TURN_CYCLES
             cycles = (
                 packing
                 + panels * across * (vectors * step + sums * FOLD_CYCLES + BLOCK_ENTRY_CYCLES)
