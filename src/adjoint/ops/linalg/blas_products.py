@@ -21,7 +21,8 @@ from adjoint.core.typing import Array
 MAX_UNTHREADED = 9_216
 MAX_UNTHREADED_MATRICES = 262_144
 MIN_SHARED = 16_000_000  # from some 0.5 ms on; to wake another thread takes up to 0.3 ms
-MIN_PART = 16_000_000  # the second operand is packed anew for each part: parts of half that cost a fifth more
+MIN_PART = 64_000_000  # an operand is packed anew for each part: eight parts of 1024³ cost a tenth to a third more
+MIN_PART_LINES = 256  # rows or columns of one of more than two parts
 MAX_PARTS = 8
 PART_MULTIPLE = 64  # of rows or columns, as the blocks of BLAS have
 
@@ -84,11 +85,13 @@ def _multiply_parts(x: Array, y: Array, out: Array | None) -> Array:
 
 def _divide(shape: tuple[int, ...], inner: int) -> tuple[int, int]:
     """Return the axis of the result along which a product is divided, and the size of a part."""
-    count = min(MAX_PARTS, max(2, math.prod(shape) * inner // MIN_PART))
-    axis = max(range(len(shape)), key=lambda d: (min(shape[d] // _multiple(shape, d), count), shape[d]))
-    multiple = _multiple(shape, axis)
-    return axis, -(-shape[axis] // (count * multiple)) * multiple
+    most = min(MAX_PARTS, max(2, math.prod(shape) * inner // MIN_PART))
+    counts = [min(most, _count_parts(size, len(shape) - d <= 2)) for d, size in enumerate(shape)]
+    axis = max(range(len(shape)), key=lambda d: (counts[d], shape[d], d))  # of equals the columns, as BLAS cuts
+    multiple = PART_MULTIPLE if axis >= len(shape) - 2 else 1
+    return axis, -(-shape[axis] // (counts[axis] * multiple)) * multiple
 
 
-def _multiple(shape: tuple[int, ...], axis: int) -> int:
-    return PART_MULTIPLE if axis >= len(shape) - 2 else 1
+def _count_parts(size: int, is_of_matrix: bool) -> int:
+    """Return into how many parts a dimension of a batch or a matrix can be divided, at most."""
+    return max(size // MIN_PART_LINES, min(2, size // PART_MULTIPLE), 1) if is_of_matrix else size
