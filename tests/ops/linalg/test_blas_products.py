@@ -37,7 +37,7 @@ LARGE = {
 def number(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Products of these sizes are shared; the number of threads is put back, and no stall is remembered."""
     before = ad.get_num_threads()
-    monkeypatch.setattr(blas_products, "MIN_SHARED", 400_000)
+    monkeypatch.setattr(blas_products, "MIN_SHARED_BYTES", 1_600_000)
     monkeypatch.setattr(blas_products, "MIN_PART", 100_000)
     thread_crew.alone_until = 0.0
     yield
@@ -53,7 +53,7 @@ def test_a_large_product_is_right_and_has_the_same_bits_on_any_number_of_threads
     monkeypatch.setattr(kernel_provider, "enabled", kernel_provider.enabled and native)
     x, y = (rng.standard_normal(shape).astype(dtype) for shape in LARGE[name])
     expected = np.matmul(x.astype(np.float64), y.astype(np.float64))
-    assert expected.size * x.shape[-1] >= blas_products.MIN_SHARED
+    assert expected.size * x.shape[-1] * x.itemsize >= blas_products.MIN_SHARED_BYTES
     results = []
     for n in (1, 2, 5):
         ad.set_num_threads(n)

@@ -20,7 +20,7 @@ from adjoint.core.typing import Array
 # by a vector, which has a lower limit, up to 96².
 MAX_UNTHREADED = 9_216
 MAX_UNTHREADED_MATRICES = 262_144
-MIN_SHARED = 16_000_000  # from some 0.5 ms on; to wake another thread takes up to 0.3 ms
+MIN_SHARED_BYTES = 128_000_000  # multiplications × bytes: some 0.5 ms; to wake a thread takes up to 0.3 ms
 MIN_PART = 64_000_000  # an operand is packed anew for each part: eight parts of 1024³ cost a tenth to a third more
 MIN_PART_LINES = 256  # rows or columns of one of more than two parts
 MAX_PARTS = 8
@@ -54,7 +54,7 @@ def multiply_matrices(x: Array, y: Array, out: Array | None = None) -> Array:
             return x.dot(y, out)  # the same call of BLAS, sooner; of single rows or columns it is another, with threads
         return np.matmul(x, y, out=out)
     with one_blas_thread:
-        is_shared = multiplications >= MIN_SHARED or x.ndim > 2 or y.ndim > 2
+        is_shared = multiplications * x.itemsize >= MIN_SHARED_BYTES or x.ndim > 2 or y.ndim > 2
         return _multiply_parts(x, y, out) if is_shared and x.dtype.kind == "f" else np.matmul(x, y, out=out)
 
 
@@ -63,7 +63,7 @@ def _multiply_parts(x: Array, y: Array, out: Array | None) -> Array:
     shape = (*batch, x.shape[-2], y.shape[-1])
     # BLAS multiplies a matrix by its own transpose with half the work
     is_gram = x.ctypes.data == y.ctypes.data and x.shape == y.shape[::-1] and x.strides == y.strides[::-1]
-    if math.prod(shape) * x.shape[-1] < MIN_SHARED or is_gram:
+    if math.prod(shape) * x.shape[-1] * x.itemsize < MIN_SHARED_BYTES or is_gram:
         return np.matmul(x, y, out=out)
     result = np.empty(shape, np.result_type(x, y)) if out is None else out
     axis, step = _divide(shape, x.shape[-1])
