@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from adjoint.compiler.scripts import compile_all
+
 PROGRAM = """
 import torch
 from torch import nn
@@ -109,3 +111,19 @@ def test_function_compiles_modules_imported_later(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stderr.count("inner.py:8-12  3 calls") == 1, done.stderr
+
+
+@pytest.mark.parametrize("line", ["with torch.no_grad(): pass", "optimizer.zero_grad()", "model.load_state_dict(d)"])
+def test_sources_without_a_step_are_not_searched(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_all, "find_training_regions", lambda tree: pytest.fail("searched"))
+    compile_all.compile_source(line.encode(), "model.py", {})
+
+
+@pytest.mark.parametrize(
+    "line", ["optimizer.step()", "g = torch.autograd.grad(y, x)", "for p in model.parameters(): p.mul_(2)"]
+)
+def test_sources_that_may_have_a_step_are_searched(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[object] = []
+    monkeypatch.setattr(compile_all, "find_training_regions", lambda tree: searched.append(tree) or [])
+    compile_all.compile_source(line.encode(), "train.py", {})
+    assert searched

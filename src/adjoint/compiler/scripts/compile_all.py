@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import atexit
+import re
 import signal
 import sys
 import threading
@@ -21,8 +22,8 @@ from adjoint.compiler.scripts.region_rewriter import REGIONS, UNBOUND, rewrite_r
 from adjoint.compiler.scripts.training_region import make_regions, report_regions
 from adjoint.compiler.trace.frames.trace_rules import SITE_PACKAGES_NAMES, is_user_file
 
-# of sources that may have a region
-MARKS = (b".backward(", b".step(", b"grad(", b"_and_value(", b"value_and_", *PARAMETER_LOOP_MARKS)
+# Of sources that may have a region. `grad` is called by itself, as `no_grad` is not, nor `zero_grad`.
+MARKS = re.compile(rb"\.(?:backward|step)\(|\bgrad\(|\bgrad_and_value\(|\bvalue_and_grad\(|" + PARAMETER_LOOP_MARKS)
 
 
 def compile_all() -> None:
@@ -51,7 +52,7 @@ def compile_all() -> None:
 def compile_source(source: bytes, path: str, namespace: dict[str, object]) -> CodeType:
     """The code of a module with its training regions as functions that are compiled; runs in `namespace`."""
     tree = ast.parse(source, path)
-    if has_llvmlite() and any(call in source for call in MARKS):
+    if has_llvmlite() and MARKS.search(source):
         regions = find_training_regions(tree)
         namespace[REGIONS] = make_regions(path, with_parts(regions))
         rewrite_regions(tree, regions, is_main=namespace.get("__name__") == "__main__")

@@ -18,7 +18,7 @@ from adjoint.compiler.scripts.region_syntax import (
 
 LISTS = frozenset(("parameters", "named_parameters", "buffers", "named_buffers", "state_dict"))
 WRITES = frozenset(("mul_", "add_", "sub_", "div_", "copy_", "lerp_", "addcmul_", "clamp_", "clamp_min_", "clamp_max_"))
-MARKS = (*(f".{name}(".encode() for name in WRITES), b"load_state_dict(")  # of sources that may have such a loop
+MARKS = b"|".join(rb"\b%s\(" % name.encode() for name in sorted(LISTS))  # of sources that may have such a loop
 
 
 def find_parameter_loops(place: StatementBlock, regions: list[RegionSyntax]) -> Iterator[RegionSyntax]:
@@ -26,7 +26,7 @@ def find_parameter_loops(place: StatementBlock, regions: list[RegionSyntax]) -> 
 
     Those make the lists that the loop goes through, and load the state that it has computed.
     """
-    if is_within(place, regions):
+    if is_within(place, regions) or not any(isinstance(statement, ast.For | ast.With) for statement in place.block):
         return
     block, free_from = place.block, 0
     for index, statement in enumerate(block):

@@ -195,7 +195,7 @@ def _find_updates(
     place: StatementBlock, regions: list[RegionSyntax], closures: frozenset[str]
 ) -> Iterator[RegionSyntax]:
     """The updates of a block that lie outside of all regions: from the first to the last statement of each run."""
-    if is_within(place, regions):
+    if is_within(place, regions) or not any(calls_method(statement, {"step"}) for statement in place.block):
         return
     start = None
     taken = [is_in_region(place, index, regions) for index in range(len(place.block))]
