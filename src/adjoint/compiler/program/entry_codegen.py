@@ -192,7 +192,10 @@ class EntryCodegen(ResultCodegen):
         self._emit_line(said, depth)
 
     def _finish(self) -> None:
-        """State that could not be written in place, and .grad."""
+        """Which tensors ask for gradients, state that could not be written in place, and .grad."""
+        for place, requires_grad in self.outcome.leaf_changes:
+            tensor = f"x{place}" if isinstance(place, int) else self.name(place, "t")
+            self._emit_line(f"{tensor}.requires_grad_({requires_grad})")
         gradients = self.binding.gradients
         for into, value in self.binding.copies_out:
             source = self.binding.array_of(value, self.names)

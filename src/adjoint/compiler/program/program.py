@@ -157,7 +157,7 @@ class Program:
             or self.backward is not None
         ):
             return False
-        if outcome.gradients or outcome.writes or outcome.effects or outcome.rebindings:
+        if outcome.gradients or outcome.writes or outcome.effects or outcome.rebindings or outcome.leaf_changes:
             return False
         if any(group.call for group in self.fusion.order):
             return False

@@ -11,6 +11,7 @@ from adjoint.compiler.ir.graph import EntangledMemoryError, SparseGradientError,
 from adjoint.compiler.ir.shared_memory import CapturedRegion, MemoryBlocks
 from adjoint.compiler.trace.guards import MemoryGuard, ValuesGuard, ViewGuard
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides
+from adjoint.core.graph.hooks import guard_on_hooks
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.graph.tensor_like import TensorLike
@@ -61,6 +62,7 @@ class StepMemory:
         self.argument_storages: list[tuple[Tensor, Memory]] = []  # each with its own before the step
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
         self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
+        self.leaves_before: dict[int, tuple[Tensor, Leaf | None]] = {}  # by id: of those whose `requires_grad` it sets
         self._changed_outside: dict[tuple[int, str], tuple[Tensor | Leaf, str, object]] = {}
         self.undo: list[Callable[[], None]] = []  # what a failed trace takes back
         self._versions: dict[int, StorageCount] = {}  # by id: storages, and their versions before the step
@@ -73,6 +75,15 @@ class StepMemory:
     def kept_values(self) -> Iterable[object]:
         """What the step has put into objects from before it."""
         return self.find_kept()
+
+    def cut_history_off(self, tensor: Tensor) -> None:
+        """Leave a history from before the step outside: within, the tensor is a leaf. A leaf's hooks run within."""
+        node = tensor.node
+        if type(node) is Leaf and node.hooks is not None:
+            guard_on_hooks(node)
+        elif node is not None and type(node) is not Leaf:
+            self.outside[id(tensor)] = (tensor, node)
+            tensor.node = Leaf(tensor)
 
     def captured_tensors(self) -> list[Tensor]:
         """The tensors from before the step that it used."""
@@ -147,6 +158,7 @@ class StepMemory:
             ("array", self.adopted_arrays.values()),
             ("storage_", self.argument_storages),
             ("node", self.outside.values()),
+            ("node", self.leaves_before.values()),
             ("_grad", self.gradients.values()),
         ):
             found.update({(id(tensor), slot): (tensor, slot, value) for tensor, value, *_ in held})

@@ -103,9 +103,10 @@ class StepEffects:
     """
 
     __slots__ = (
-        "aliases", "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaf_hooks", "leaves",
-        "lost", "memory", "pending", "rebindings", "renewed", "reruns_eagerly", "result_facts", "result_gradients",
-        "results", "saved", "state", "structure", "unread", "write_counts", "writes",
+        "aliases", "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaf_changes",
+        "leaf_hooks", "leaves", "lost", "memory", "pending", "rebindings", "renewed", "reruns_eagerly",
+        "result_facts", "result_gradients", "results", "saved", "state", "structure", "unread", "write_counts",
+        "writes",
     )  # fmt: skip
 
     def __init__(self, arguments: int) -> None:
@@ -126,6 +127,7 @@ class StepEffects:
         self.unread: set[Value] = set()  # symbols of tensors of which the step reads no values
         self.write_counts: dict[Value, int] = {}  # how often eager calls write these: 1 where nothing is said
         self.gradients: list[tuple[Tensor | int, Value | None]] = []  # a tensor or argument number, its new .grad
+        self.leaf_changes: list[tuple[Tensor | int, bool]] = []  # a tensor or argument number, its new `requires_grad`
         self.lost: list[Tensor | int] = []  # those whose new .grad had a history, of which the step leaves none
         self.state: list[tuple[Tensor, Any, Value]] = []  # every tensor met, its node, its symbol
         self.memory = MemoryFacts()
@@ -270,8 +272,11 @@ def _collect_writes(tracer: Tracer, outcome: StepEffects) -> None:
                 outcome.write_counts[symbol] = 0 if storage in counted else count
                 counted.add(storage)
             written[symbol] = now
-        _, node = tracer.outside.get(id(tensor), (tensor, tensor.node))
+        _, node = tracer.leaves_before.get(id(tensor)) or tracer.outside.get(id(tensor), (tensor, tensor.node))
         outcome.state.append((tensor, node, symbol))
+        if id(tensor) in tracer.leaves_before and (node is None) is not (tensor.node is None):
+            place = symbol.source.number if isinstance(symbol.source, Argument) else tensor
+            outcome.leaf_changes.append((place, tensor.node is not None))
     used = {x for v in tracer.graph.equations for x in v.operands}.union(outcome.outputs(), written, written.values())
     outcome.unread = {symbol for _, _, symbol in tracer.state}.difference(used)
     arrays = {symbol: array for _, array, symbol in tracer.state if symbol in used or symbol in tracer.blocks.carried}
@@ -281,7 +286,7 @@ def _collect_writes(tracer: Tracer, outcome: StepEffects) -> None:
         if a in written or b in written
     ]
     exported = {symbol: None for tensor, _, symbol in tracer.state if id(tensor) in tracer.blocks.exported}
-    records = any(node is not None for _, node, _ in outcome.state)  # else backward sees nothing
+    records = bool(outcome.leaf_changes) or any(node is not None for _, node, _ in outcome.state)  # for `backward`
     outcome.memory = MemoryFacts(
         frozenset(written), tuple(arrays), tuple(relations), tuple(exported) if records else ()
     )

@@ -48,7 +48,6 @@ from adjoint.compiler.trace.symbolic_mutation import (
 )
 from adjoint.compiler.trace.symbolic_strides import strides_unless_contiguous
 from adjoint.compiler.trace.untraced import without_frame_tracing
-from adjoint.core.graph.hooks import guard_on_hooks
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import Site, user_site
 from adjoint.core.op.evaluation import target_dtype
@@ -233,7 +232,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             if view is not None and self._is_state(view.base):
                 self.view_guards.append(ViewGuard(tensor, view, user_site()))
                 self.note_version(tensor)
-                self._cut_history_off(tensor)
+                self.cut_history_off(tensor)
                 self.adopted_arrays[id(tensor)] = tensor, tensor.array
                 with recorded_by_caller():
                     seen = replay_view(wrap(self.adopt(view.base)), view.steps).array
@@ -287,7 +286,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             self.strides.note(symbol, strides_unless_contiguous(array))
             self._symbols.setdefault(id(array), (array, symbol, tensor))
             others = self.blocks.add(CapturedRegion(tensor, array, symbol)) if is_read else []
-        self._cut_history_off(tensor)
+        self.cut_history_off(tensor)
         self.state.append((tensor, array, symbol))
         self.note_version(tensor)
         self.adopted_arrays[id(tensor)] = tensor, array
@@ -301,15 +300,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             if held is tensor and isinstance(symbol.source, StateInput) and symbol.source.expression is not None:
                 symbol.source = StateInput(lambda: tensor, symbol.source.name, None)
                 self.on_location_fixed(tensor)
-
-    def _cut_history_off(self, tensor: Tensor) -> None:
-        """A history from before the step stays outside: within, the tensor is a leaf. A leaf's hooks run within."""
-        node = tensor.node
-        if type(node) is Leaf and node.hooks is not None:
-            guard_on_hooks(node)
-        elif node is not None and type(node) is not Leaf:
-            self.outside[id(tensor)] = (tensor, node)
-            tensor.node = Leaf(tensor)
 
     @without_frame_tracing
     def symbols(self, inputs: Operands) -> Operands:
@@ -368,9 +358,13 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         """Give `twin` a copy of the memory of `tensor`, which its other views share in one deep copy."""
         copy_memory(self, tensor, twin, memo)
 
-    def mark_leaf(self, tensor: Tensor) -> None:
+    @without_frame_tracing
+    def mark_leaf(self, tensor: Tensor, before: Leaf | None) -> None:
         """Let a leaf that the step makes stand for itself, and not for what it was made of."""
-        if type(tensor.array) is Value and self.is_made_here(tensor):
+        if not self.is_made_here(tensor):
+            self.adopt(tensor)
+            self.leaves_before.setdefault(id(tensor), (tensor, before))
+        elif type(tensor.array) is Value and tensor.node is not None:
             tensor.array = self.emit(SLICE_OP, (tensor.array,), {"bounds": tuple((0, n, 1) for n in tensor.shape)})
 
     def read_setting(self, holder: object, key: object) -> Any:
@@ -422,7 +416,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self.restore_arrays()
         for tensor, memory in self.argument_storages:
             tensor.storage_ = memory
-        for tensor, node in self.outside.values():
+        for tensor, node in (*self.outside.values(), *self.leaves_before.values()):
             tensor.node = node
         for tensor, before, _ in self.gradients.values():
             tensor._grad = before

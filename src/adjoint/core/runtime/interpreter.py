@@ -169,8 +169,8 @@ class Interpreter:
     def touch_gradient(self, tensor: Operand, kind: str) -> None:
         """Take note that `.grad` of a tensor is about to be read ("read") or replaced ("write")."""
 
-    def mark_leaf(self, tensor: Operand) -> None:
-        """Take note that a tensor asks for a gradient from now on."""
+    def mark_leaf(self, tensor: Operand, before: Operand) -> None:
+        """Take note that a tensor asks for a gradient from now on, or no longer; `before`: its node until now."""
 
     def follow(self, node: object) -> None:
         """Take note that the gradient of `node` is computed next; None when the backward pass is over."""

@@ -77,7 +77,7 @@ class AutogradMeta(DataAccess):
             if not isinstance(self.storage_, InferenceStorage):
                 own.node = self._restore_leaf()
                 if nondefault.count and mode.interpreter is not None:
-                    mode.interpreter.mark_leaf(self)
+                    mode.interpreter.mark_leaf(self, None)
             elif mode.inference:
                 own.storage_ = InferenceLeaf(Leaf(self))
             else:
@@ -91,6 +91,8 @@ class AutogradMeta(DataAccess):
                     "in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
                 )
             own._leaf, own.node, own._detach_record = self.node, None, detach_record_here("requires_grad_(False)")
+            if nondefault.count and mode.interpreter is not None:
+                mode.interpreter.mark_leaf(self, own._leaf)
         elif not requires_grad and type(self.storage_) is InferenceLeaf:
             own.storage_ = INFERENCE
         return self
