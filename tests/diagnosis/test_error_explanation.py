@@ -19,7 +19,7 @@ from adjoint import nn
 from adjoint.core.runtime.package_name import display_name
 from adjoint.diagnosis import error_explanation
 from adjoint.diagnosis.error_explanation import EXPLANATION, add_explanation, add_uncaught_explanation
-from adjoint.diagnosis.remedies import registry
+from adjoint.diagnosis.remedies import remedy_order
 
 FOLDER = Path(__file__).with_name("mistakes")
 HEAD = "import numpy as np\nimport adjoint as torch\nfrom adjoint import nn\nimport adjoint.nn.functional as F\n"
@@ -45,7 +45,7 @@ def test_a_mistake_is_named(path: Path, mistake: Mistake, tmp_path: Path, reques
     if "sparse" in mistake.program:
         request.getfixturevalue("asking")
     failed: list[Exception] = []
-    monkeypatch.setattr(registry, "report_failed_remedy", failed.append)
+    monkeypatch.setattr(remedy_order, "report_failed_remedy", failed.append)
     monkeypatch.setattr(error_explanation, "report_failed_search", failed.append)
     error = run_program(HEAD + mistake.program, tmp_path / f"{mistake.name}.py")
     assert error is not None, "nothing was raised"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from tests.diagnosis.test_error_explanation import MISTAKES
 from tests.support.raise_sites import SOLVED_BY_TRIALS, RaiseSite, find_patterns, find_raise_sites
+
+from adjoint.diagnosis.remedies import remedy_order
 
 MAX_WITHOUT_REMEDY = 120
 
@@ -25,3 +28,10 @@ def test_a_message_is_known_by_its_words_with_values_in_it() -> None:
 def test_what_trials_solve_has_a_program_that_shows_it() -> None:
     programs = {each.name for mistakes in MISTAKES.values() for each in mistakes}
     assert {*SOLVED_BY_TRIALS.values()} <= programs
+
+
+def test_every_module_that_has_remedies_stands_in_their_order() -> None:
+    folder = Path(remedy_order.__file__).parent
+    texts = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.py")}
+    having = {path for path, text in texts.items() if re.search(r"^@remedy\(|^register_advice\(", text, re.MULTILINE)}
+    assert having == {Path(str(module.__file__)) for module in remedy_order.MODULES}

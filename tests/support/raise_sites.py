@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from adjoint.diagnosis.remedies import registry
+from adjoint.diagnosis.remedies import remedy_order
 from adjoint.diagnosis.remedies.requirements.checkpoint_files import KINDS_OF_DAMAGE
 
-PACKAGE = Path(registry.__file__).parents[2]
+PACKAGE = Path(remedy_order.__file__).parents[2]
 # PyTorch's own surface, what the compiler tells of itself, and what only several processes or other programs see
 UNREACHABLE = ("compat", "compiler", "diagnosis", "distributed", "interop/onnx", "core/viewer")
 EXAMPLES = (
@@ -97,5 +97,5 @@ def write_message(node: ast.expr) -> str:
 
 def find_patterns() -> list[re.Pattern[str]]:
     """Return the patterns of the remedies that know an error by its words."""
-    patterns = [pattern for pattern, _ in (*registry.REMEDIES, *registry.LAST_REMEDIES)]
+    patterns = [pattern for pattern, _ in remedy_order.REMEDIES]
     return [each for each in patterns if each.pattern and not any(map(each.search, GENERAL_TEXTS))]

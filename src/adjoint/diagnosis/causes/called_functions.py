@@ -39,6 +39,8 @@ def find_function_called(step: SourceStep, call: ast.Call) -> tuple[Operand, Ope
             called = inspect.getattr_static(kinds, call.func.attr, MISSING)
         elif isinstance(kind, type):
             called = inspect.getattr_static(kind, call.func.attr, MISSING)
+    if called is MISSING and isinstance(call.func, ast.Call):  # of Net()(x)
+        called = inspect.getattr_static(_find_kind_made(step, call.func), "forward", MISSING)
     if isinstance(called, type):
         return None, MISSING
     if is_module(called):

@@ -6,6 +6,7 @@ import ast
 import copy
 import inspect
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TypeAlias
@@ -16,7 +17,6 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.output_layer import OutputLayer, find_output_layer
 from adjoint.diagnosis.repairs.expression import bracket, parameter_names
-from adjoint.diagnosis.repairs.refutation import is_refuted
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_assignment, parse_source, text_of
 from adjoint.diagnosis.source_expressions import parameter_names as parameters_of_scope
@@ -24,39 +24,20 @@ from adjoint.diagnosis.source_expressions import parameter_names as parameters_o
 Remedy: TypeAlias = Callable[[Failure, "re.Match[str]"], "str | None"]
 MAX_NAME_CHARACTERS = 40
 MAX_STEPS_BACK = 6
-REMEDIES: list[tuple[re.Pattern[str], Remedy]] = []
-LAST_REMEDIES: list[tuple[re.Pattern[str], Remedy]] = []  # of general advice, after all that knows the line
+registered_remedies: defaultdict[str, list[tuple[re.Pattern[str], Remedy, bool]]] = defaultdict(list)  # by modules
 
 
 def remedy(pattern: str, *, is_last: bool = False) -> Callable[[Remedy], Remedy]:
-    """Register a function for errors whose message has the pattern; it returns advice, or None to pass."""
+    """Register a function for errors whose message has the pattern; it returns advice, or None to pass.
+
+    What gives general advice comes last, after all that knows the line.
+    """
 
     def register(function: Remedy) -> Remedy:
-        (LAST_REMEDIES if is_last else REMEDIES).append((re.compile(pattern, re.DOTALL), function))
+        registered_remedies[function.__module__].append((re.compile(pattern, re.DOTALL), function, is_last))
         return function
 
     return register
-
-
-def find_remedy(failure: Failure) -> str | None:
-    """Return the advice of the first remedy that knows the error, and that no trial refutes; None if none does."""
-    if "in DataLoader worker process" in failure.message and "\nat " in failure.message:
-        return None  # the worker has told it
-    for pattern, function in (*REMEDIES, *LAST_REMEDIES):
-        match = pattern.search(failure.message)
-        try:
-            advice = None if match is None else function(failure, match)
-        except Exception as error:  # noqa: BLE001  one that fails hides neither the others nor the note
-            report_failed_remedy(error)
-            continue
-        advice = re.sub(r"\.unsqueeze\((-?\d)\)\.squeeze\(\1\)", "", advice or "")
-        if advice and not is_refuted(failure, advice):
-            return advice
-    return None
-
-
-def report_failed_remedy(error: Exception) -> None:
-    """Take the error of a remedy: it is the library's own fault, of which the user is not told; tests are."""
 
 
 def shape_of(text: str) -> Shape:

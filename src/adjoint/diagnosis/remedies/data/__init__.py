@@ -8,7 +8,3 @@ Modules, in reading order:
 - `truths`: Remedies for binary losses: truths of another type or range than the probabilities, scores in their place.
 - `values`: Remedies for values that make no tensor, for states, files and devices, and for values out of their range.
 """
-
-from adjoint.diagnosis.remedies.data import loading as loading
-from adjoint.diagnosis.remedies.data import ragged_samples as ragged_samples
-from adjoint.diagnosis.remedies.data import values as values

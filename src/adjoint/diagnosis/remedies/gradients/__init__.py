@@ -8,7 +8,3 @@ Modules, in reading order:
 - `passes`: Remedies for passes backward: losses without a graph, graphs that are gone, values overwritten, wrong
   gradients.
 """
-
-from adjoint.diagnosis.remedies.gradients import custom_functions as custom_functions
-from adjoint.diagnosis.remedies.gradients import derivatives as derivatives
-from adjoint.diagnosis.remedies.gradients import passes as passes

@@ -101,4 +101,4 @@ ADVICE = {
 }
 
 
-register_advice(ADVICE, is_last=True)
+register_advice(__name__, ADVICE, is_last=True)

@@ -31,17 +31,3 @@ Modules, in reading order:
   is meant.
 - `named_results`: Remedies for results of several parts by name: of max, sort and topk, and of load_state_dict.
 """
-
-from adjoint.diagnosis.remedies.requirements import advice as advice
-from adjoint.diagnosis.remedies.requirements import checkpoint_files as checkpoint_files
-from adjoint.diagnosis.remedies.requirements import derivatives as derivatives
-from adjoint.diagnosis.remedies.requirements import dimension_counts as dimension_counts
-from adjoint.diagnosis.remedies.requirements import dtypes as dtypes
-from adjoint.diagnosis.remedies.requirements import function_transforms as function_transforms
-from adjoint.diagnosis.remedies.requirements import left_out as left_out
-from adjoint.diagnosis.remedies.requirements import made_sizes as made_sizes
-from adjoint.diagnosis.remedies.requirements import module_parts as module_parts
-from adjoint.diagnosis.remedies.requirements import near_misses as near_misses
-from adjoint.diagnosis.remedies.requirements import sparse_layouts as sparse_layouts
-from adjoint.diagnosis.remedies.requirements import training_calls as training_calls
-from adjoint.diagnosis.remedies.requirements import value_ranges as value_ranges

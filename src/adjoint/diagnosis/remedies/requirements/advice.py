@@ -110,14 +110,15 @@ ADVICE = {
 }
 
 
-def register_advice(table: Mapping[str, str], *, is_last: bool = False) -> None:
-    """Register a remedy for each pattern of a table."""
+def register_advice(module: str, table: Mapping[str, str], *, is_last: bool = False) -> None:
+    """Register a remedy for each pattern of a table, as one of the module that has the table."""
 
     def describe_cause(failure: Failure, match: re.Match[str]) -> str:
         x = next(iter(failure.tensors()), None)
         advice = _fill(failure, match, table[match.re.pattern].replace("{x}", "the tensor" if x is None else x.text))
         return f"{x.text}{at(x)} is {tuple(x.value.shape)}; {advice}" if x is not None and x.text in advice else advice
 
+    describe_cause.__module__ = module
     for pattern in table:
         remedy(pattern, is_last=is_last)(describe_cause)
 
@@ -157,4 +158,4 @@ def _name_function(failure: Failure) -> str:
     return "the function"
 
 
-register_advice(ADVICE)
+register_advice(__name__, ADVICE)
