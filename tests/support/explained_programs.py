@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
+from types import ModuleType
 
 import adjoint as ad
 from adjoint.diagnosis.error_explanation import add_uncaught_explanation
@@ -68,11 +70,15 @@ def run_program(text: str, path: Path) -> BaseException | None:
     for name, each in files.items():
         path.with_name(name).write_text(each, encoding="utf-8")
     ad.manual_seed(0)
+    program = sys.modules["program"] = ModuleType("program")  # where classes are looked up by name, as in a script
+    program.__file__ = str(path)
     with redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            exec(compile(text, str(path), "exec"), {"__name__": "program"})
+            exec(compile(text, str(path), "exec"), vars(program))
         except Exception as error:  # noqa: BLE001  the programs raise errors of all kinds
             add_uncaught_explanation(error, error.__traceback__)
             return error
+        finally:
+            del sys.modules["program"]
     return None

@@ -285,7 +285,7 @@ def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast
     Of several that make modules, it is the first that makes one like that which the attribute holds.
     """
     held = (owner.__dict__.get("_modules") or {}).get(name) if hasattr(owner, "__dict__") else None
-    for kind in type(owner).__mro__:
+    for kind in owner.__mro__ if isinstance(owner, type) else type(owner).__mro__:
         # by the file of its module; of a class of a notebook or of `exec`, by that of one of its functions
         codes = (getattr(value, "__code__", None) for value in vars(kind).values())
         method_file = next((code.co_filename for code in codes if inspect.iscode(code)), None)

@@ -98,6 +98,19 @@ def _outside_assignments(step: SourceStep, owner: Operand, name: str) -> Iterato
                 yield source, target
 
 
+def _find_method_call(step: SourceStep, owner: Operand, name: str) -> SourceStep | None:
+    """Return the only call of a method of an object that has returned, such as `scaler.fit(x)`."""
+    program, found = step.context.program, []
+    for source in program.sources:
+        for call in source.calls.get(name, ()):
+            target = getattr(source.statement_of(call), "targets", [None])[0]  # of s = Scaler().fit(x) it is s
+            context = program.find_context(source, source.scope_of(call))
+            owners = [call.func.value if isinstance(call.func, ast.Attribute) else None, target]
+            if any(isinstance(each, ast.expr) and look_up(context, each) is owner for each in owners):
+                found.append(SourceStep(context, call))
+    return found[0] if len(found) == 1 else None
+
+
 def context_of_method(step: SourceStep, owner: Operand, source: SourceFile, scope: Operand) -> CodeContext:
     """Return the context of a method of an object: one that runs, or that of the call which made the object."""
     program = step.context.program
@@ -108,7 +121,7 @@ def context_of_method(step: SourceStep, owner: Operand, source: SourceFile, scop
     kind_name = getattr(source.scope_of(scope), "name", "")
     kind = next((each for each in type(owner).__mro__ if each.__name__ == kind_name), type(owner))
     function = unwrap(vars(kind).get(name))
-    made = program.find_construction(owner) if name == "__init__" else None
+    made = program.find_construction(owner) if name == "__init__" else _find_method_call(step, owner, name)
     context = CodeContext(source, scope, program, (), made, owner, function)
     own = unwrap(inspect.getattr_static(type(owner), "__init__", None))
     if name == "__init__" and own is not None and own is not function:  # of a class that it extends

@@ -27,6 +27,7 @@ class SizeTrace:
     parts: tuple[tuple[str, int, SizeTrace], ...] = ()  # that were put together
     image: SizeTrace | None = None  # what the layers had to begin with
     converted: SourceStep | None = None  # the call that made a tensor of it
+    setter: SourceStep | None = None  # the call of the method that gave an object the attribute
 
     def roots(self) -> list[SourceStep]:
         """Return the lines to blame, the first first."""
@@ -41,7 +42,9 @@ class SizeTrace:
             *map(SourceStep.place, self.roots()),
         )
         made = "" if is_told or self.converted is None else f", made a tensor at {self.converted.line()}"
-        return self._describe_origin() + made
+        told = self._describe_origin() + made
+        is_set = self.setter is not None and self.setter.place() not in told
+        return told + (f", set by {self.setter.line()}" if is_set and self.setter is not None else "")
 
     def _describe_origin(self) -> str:
         own = self.step.line()

@@ -34,7 +34,7 @@ def walk_back(failure: Failure, describe: Callable[[Failure, SourceFile, ast.AST
             return found
         for part in ast.walk(node):
             former: list[SourceStep] = []
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            if isinstance(part, (ast.Name, ast.Attribute)) and isinstance(part.ctx, ast.Load):
                 former = [*find_former(step.at(part, ())), *find_former(step.at(part, (ITEM,)))]
             elif isinstance(part, ast.Call) and (context := enter_call(step.at(part, ()), part)) is not None:
                 former = find_returned(context, ())

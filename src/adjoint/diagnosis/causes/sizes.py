@@ -49,6 +49,7 @@ def trace_size(first: SourceStep, back: int, size: int, wanted: int) -> SizeTrac
     """
     step, seen, is_turned = first, set[object](), wanted > 0 and wanted in (shape_of(first) or ())
     converted: SourceStep | None = None
+    setter: SourceStep | None = None
     for _ in range(MAX_STEPS):
         if step.mark in seen:
             return SizeTrace(step, converted=converted)
@@ -57,10 +58,12 @@ def trace_size(first: SourceStep, back: int, size: int, wanted: int) -> SizeTrac
             converted = step
         found = SizeTrace(step, lost=True) if is_turned and _is_unknown_turn(step) else _leave(step, back, size, wanted)
         if isinstance(found, SizeTrace):
-            return replace(found, converted=found.converted or converted)
+            return replace(found, converted=found.converted or converted, setter=setter)
         if found is None:
             is_told = step is not first or isinstance(step.node, ast.Call)
-            return SizeTrace(step, converted=converted) if is_told else None
+            return SizeTrace(step, converted=converted, setter=setter) if is_told else None
+        call = found[0].context.call if isinstance(step.node, ast.Attribute) else None
+        setter = call if call is not None and getattr(found[0].context.scope, "name", "") != "__init__" else setter
         step, back = found
     return SizeTrace(step)
 

@@ -231,6 +231,9 @@ def add_joined_dimension(failure: Failure, match: re.Match[str]) -> str | None:
     if joined == 1 and len(other) == 3 and own[1] == other[2]:
         told = f"{small.text}{at(small)} is {own}, one for the batch of {large.text}, {other}"
         return f"{told}: {small.text}.expand({large.text}.shape[0], -1, -1)"
+    if own[:1] == other[:1] and other[1:2] == (1,):
+        told = f"{large.text}{at(large)} is {other}, with a dimension of 1, and {small.text} {own}"
+        return f"{told}: {large.text}.squeeze(1) is {(own[0], *other[2:])}"
     if own[:1] == other[:1] and len(other) == 3:
         told = f"{small.text}{at(small)} is {own}, {large.text} {other}"
         return f"{told}: {small.text}.unsqueeze(1).expand(-1, {other[1]}, -1) is ({own[0]}, {other[1]}, {own[1]})"

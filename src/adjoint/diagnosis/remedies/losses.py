@@ -8,6 +8,8 @@ import re
 from functools import partial
 from math import prod
 
+from adjoint.core.dtype.dtype import int64
+from adjoint.core.dtype.dtype_info import iinfo
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.causes.operand_history import walk_back
@@ -184,6 +186,10 @@ def count_classes(failure: Failure, match: re.Match[str]) -> str:
         return (
             f"log_probs have {last + 1} classes with the blank, and {y} holds {found}: {found + 1} outputs are needed"
         )
+    if found == iinfo(int64).min:
+        read = walk_back(failure, _describe_header)
+        told = f"{y} holds what NaN becomes as an integer"
+        return f"{told}, and {read}" if read else f"{told}: look where NaN comes from, with .isnan() of the floats"
     if found < 0:
         return f"classes begin at 0; ignore_index={found} leaves such targets out"
     if value is not None and value.numel() and int(value.min()) == 1 and found == last + 1:
@@ -246,6 +252,15 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str | None:
             if part not in name:
                 continue
             return f"{told}: {part}[:, {cut}] in place of {part} in {name}, made flat by .reshape"
+    return None
+
+
+def _describe_header(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return which call of a line reads texts of a file, such as a header, as NaN."""
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and text_of(call.func).endswith("genfromtxt"):
+            told = f"{text_of(call)} at {source.place_of(call)} reads what is no number, such as a header, as NaN"
+            return f"{told}: skip_header=1 there"
     return None
 
 

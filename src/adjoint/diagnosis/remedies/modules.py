@@ -383,9 +383,3 @@ def call_super(failure: Failure, match: re.Match[str]) -> str:
     if name != "__init__":
         return f"{name} runs before nn.Module.__init__(): super().__init__() is the first line of __init__"
     return "super().__init__() is the first line of __init__"
-
-
-@remedy(r"Weights only load failed")
-def save_states(failure: Failure, match: re.Match[str]) -> str:
-    """A file that holds objects, and not tensors alone."""
-    return "save model.state_dict() and load it into a model; for a file that you trust, load(…, weights_only=False)"

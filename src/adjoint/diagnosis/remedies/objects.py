@@ -266,7 +266,8 @@ def call_method(failure: Failure, match: re.Match[str]) -> str | None:
         node = failure.node
         if isinstance(node, ast.Subscript) and text_of(node.value) == operand.text and operand.text.endswith(".size"):
             return f"{operand.text} is {kind}: {operand.text}({text_of(node.slice)})"
-        return f"{operand.text} is {kind}: {operand.text}()"
+        is_number = operand.text.endswith(".size") and isinstance(node, (ast.BinOp, ast.AugAssign, ast.Compare))
+        return f"{operand.text} is {kind}: {operand.text}({0 if is_number else ''})"
     return None
 
 

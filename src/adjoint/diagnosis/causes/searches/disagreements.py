@@ -18,6 +18,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import is_module
 from adjoint.diagnosis.source_expressions import text_of
 
+PADDED_KEYS = re.compile(r"Expected key_padded_mask\.shape\[1\] to be (\d+), but got (\d+)")
 LAYER = re.compile(
     r"linear: input is \((?P<input>[\d, ]+)\), weight \(\d+, (?P<wanted>\d+)\) expects last size|"
     r"expected input\[(?P<image>[\d, ]+)\] to have (?P<channels>\d+) channels, but got (?P<given>\d+) channels|"
@@ -70,8 +71,19 @@ def find_sides(failure: Failure, step: SourceStep) -> list[Side]:
     ragged = RAGGED.search(failure.message)
     if ragged is not None:
         return _find_sample_sides(step, _numbers(ragged[1]), _numbers(ragged[3]))
+    keys = PADDED_KEYS.search(failure.message)
+    if keys is not None:
+        return _find_mask_sides(failure, step, int(keys[1]), int(keys[2]))
     match = SIDES.search(failure.message)
     return [] if match is None else _find_operand_sides(step, match, failure.message)
+
+
+def _find_mask_sides(failure: Failure, step: SourceStep, wanted: int, size: int) -> list[Side]:
+    """Return a mask of keys that attention was given, and where its length comes from."""
+    masks = [each for each in failure.tensors() if each.value.ndim == 2 and each.value.shape[1] == size]
+    first = step.find_part(masks[-1].text) if masks else None
+    trace = None if first is None else trace_size(first, 1, size, wanted)
+    return [] if trace is None else [Side(masks[-1].text, size, trace), Side("the keys", wanted, None, "are")]
 
 
 def _find_layer_sides(failure: Failure, step: SourceStep, match: re.Match[str]) -> list[Side]:

@@ -92,6 +92,11 @@ def trace_dtype(first: SourceStep, dtype: str) -> list[SourceStep]:
 def _find_converted(step: SourceStep, call: ast.Call) -> SourceStep | None:
     """Return the array or the list whose type a call of the library keeps; None where it gives a type of its own."""
     name, called = text_of(call.func).rpartition(".")[2], look_up(step.context, call.func)
+    given = call.args[0] if len(call.args) == 1 and not call.keywords else None
+    if name in ("tensor", "array", "as_tensor", "asarray") and isinstance(given, ast.Subscript):
+        owner = step.context.program.compute(step.at(given.value, ()))
+        is_typed = owner is MISSING or isinstance(owner, Tensor) or type(owner).__module__ == "numpy"
+        return step.at(given.value, ()) if is_typed else None
     base = look_up(step.context, call.func.value) if isinstance(call.func, ast.Attribute) else None
     is_layer = is_module(called) and isinstance(called, Tensor)
     if CREATING.fullmatch(name) or is_layer or hasattr(base, "bit_generator"):

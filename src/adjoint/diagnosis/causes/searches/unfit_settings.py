@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.constructions import find_owner
 from adjoint.diagnosis.causes.contexts import SourceStep
 from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.layer_settings import INPUTS, OUTPUTS, trace_attribute
@@ -64,6 +65,9 @@ UNFIT_STATE = re.compile(
 
 def find_state_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
     """Return the number that gave a parameter another size than the state has."""
+    moment = UNFIT_MOMENT.search(failure.message)
+    if moment is not None:
+        return _find_moment_cause(failure, step, moment)
     match = UNFIT_STATE.search(failure.message)
     model = next((each.value for each in failure.operands if is_module(each.value)), None)
     if match is None or model is None:
@@ -80,6 +84,27 @@ def find_state_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
         trace = None if attribute is None else trace_attribute(step, owner, attribute, other)
         if trace is not None:
             return f"{match[1]} was saved with {one} and has {other}, from {trace.describe()}", trace.roots()[0]
+    return None
+
+
+UNFIT_MOMENT = re.compile(r"has shape \[([\d, ]*)\], but belongs to parameter (\d+) of its group, shape \[([\d, ]*)\]")
+
+
+def _find_moment_cause(failure: Failure, step: SourceStep, match: re.Match[str]) -> tuple[str, SourceStep] | None:
+    """Return the number that gave a parameter of an optimizer another size than the moments of its state have."""
+    groups = getattr(failure.locals.get("self"), "param_groups", [])
+    saved, own = ([int(size) for size in text.split(",") if size.strip()] for text in (match[1], match[3]))
+    place = next((i for i, (one, other) in enumerate(zip(saved, own, strict=False)) if one != other), 0)
+    for group in groups:
+        held = group["params"][int(match[2]) : int(match[2]) + 1]
+        is_own = bool(held) and list(held[0].shape) == own
+        found = find_owner(step.context.program, held[0]) if is_own else None
+        names = () if found is None else (*INPUTS, "embedding_dim") if place else (*OUTPUTS, "num_embeddings")
+        attribute = next((each for each in names if found and getattr(found[0], each, None) == own[place]), None)
+        trace = None if attribute is None or not found else trace_attribute(step, found[0], attribute, own[place])
+        if found is not None and trace is not None:
+            told = f"the state is for a {found[1]} of {saved}, and {type(found[0]).__name__} has {own}"
+            return f"{told}: its {own[place]} is from {trace.describe()}", trace.roots()[0]
     return None
 
 

@@ -12,6 +12,9 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.data.loader import DataLoader
 from adjoint.data.sampler import WeightedRandomSampler
+from adjoint.diagnosis.causes.called_functions import unwrap
+from adjoint.diagnosis.causes.computing import open_program
+from adjoint.diagnosis.causes.results import enter_call, find_returned
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_return_in
 from adjoint.diagnosis.remedies.registry import at, find_class, remedy
@@ -19,6 +22,7 @@ from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_assignment, find_expression, text_of
 
 MAX_STEPS_BACK = 4
+MAX_RESULTS = 8  # of functions that are looked through
 COUNTING = re.compile(r"randperm$|arange$|^range$|\.permutation$")
 
 
@@ -46,6 +50,26 @@ def split_all(failure: Failure, match: re.Match[str]) -> str:
     dataset, lengths = failure.locals["dataset"], failure.locals["lengths"]
     told = f"the dataset has {pluralize(len(dataset), 'sample')}, and {list(lengths)} adds up to {sum(lengths)}"
     return f"{told}; fractions such as [0.8, 0.2] need no counting"
+
+
+@remedy(r"but got NoneType")
+def leave_samples_out(failure: Failure, match: re.Match[str]) -> str | None:
+    """A sample of which a part is None, that a method of the dataset has given for it."""
+    loader = next((each.value for each in failure.operands if isinstance(each.value, DataLoader)), None)
+    dataset = failure.locals.get("dataset", getattr(loader, "dataset", None))
+    function = unwrap(getattr(type(dataset), "__getitem__", None))
+    context = None if function is None else open_program(failure).enter(function, None, dataset)
+    pending, place = [] if context is None else find_returned(context, ()), None
+    for _, step in zip(range(MAX_RESULTS), pending, strict=False):  # it grows
+        if isinstance(step.node, ast.Constant) and step.node.value is None:
+            place = step.place()
+            break
+        for call in ast.walk(step.node):
+            inner = enter_call(step.at(call, ()), call) if isinstance(call, ast.Call) else None
+            pending += [] if inner is None else find_returned(inner, ())
+    told = f"a sample of {type(dataset).__name__} holds None, which {place} gives for it"
+    way = "leave such samples out when the dataset is made, or in a collate_fn="
+    return None if place is None else f"{told}, and None is no part of a batch: {way}"
 
 
 @remedy(r"object of type '(\w+)' has no len\(\)|'(NoneType)' object has no attribute")

@@ -35,6 +35,10 @@ def give_truths(failure: Failure, match: re.Match[str]) -> str:
     )
     told = f"{told}, and truths lie between 0 and 1"
     if not isinstance(value, Tensor) or bool((value == value.round()).all()):
+        held = set() if not isinstance(value, Tensor) else set(value.unique().tolist())
+        way = {(-1, 1): f"({y} + 1) / 2", (1, 2): f"{y} - 1", (0, 255): f"{y} / 255"}.get(tuple(sorted(held)))
+        if way is not None:
+            return f"{told}: {way}"
         return f"{told}: for more classes F.cross_entropy, for masks of 255 divide by that"
     return f"{told}: F.mse_loss for such values, or ({y} - {y}.min()) / ({y}.max() - {y}.min()) where {y} is made"
 

@@ -11,6 +11,8 @@ from types import ModuleType
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import UserFrame
+from adjoint.diagnosis.causes.computing import open_program
+from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.registry import remedy
@@ -34,7 +36,7 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
     if failure.line is None:
         return None
     source, call, line = failure.line.source, failure.line.node, int(match[3])
-    told = _describe_repeated_pass(failure) or _describe_kept_attribute(source, line)
+    told = _describe_repeated_pass(failure) or _describe_kept_attribute(failure, source, line)
     if told is not None:
         return told
     found = next(_loops_around(failure), None)
@@ -158,22 +160,24 @@ def _describe_repeated_pass(failure: Failure) -> str | None:
     return None
 
 
-def _describe_kept_attribute(source: SourceFile, line: int) -> str | None:
+def _describe_kept_attribute(failure: Failure, source: SourceFile, line: int) -> str | None:
     """Return which attribute of a module keeps the graph of one step for the next."""
     for part in source.nodes_of(ast.Assign):
         targets = part.targets
-        names = [
-            text_of(each)
+        kept = [
+            each
             for target in targets
             for each in ast.walk(target)
             if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
         ]
-        for name in names:
+        for attribute in kept:
+            name = text_of(attribute)
             read = [text_of(each) for each in ast.walk(part.value)]
             is_cut = any(each.startswith(f"{name}.detach(") for each in read)
             if name in read and not is_cut and (part.lineno == line or len(targets[0].__dict__.get("elts", ())) > 1):
                 told = f"{name} at {source.place_of(part)} carries the graph of one step into the next"
-                return f"{told}: {name} = {name}.detach() before it is used again"
+                held = look_up(open_program(failure).find_context(source, source.scope_of(part)), attribute)
+                return f"{told}: {name} = {_detach(name, held)} before it is used again"
             if name not in read and part.lineno == line:
                 told = f"{name} at {source.place_of(part)} is computed once, and kept for steps to come"
                 return f"{told}: compute it in each step"

@@ -6,13 +6,14 @@ import ast
 import re
 
 from adjoint.core.runtime.similar_names import find_shared_word, find_similar_name
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.language.sources_of_none import find_literal
 from adjoint.diagnosis.remedies.registry import at, find_length, remedy
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import find_expression, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
 
 NUMBERED = re.compile(r"\d+\W?\w*$")  # names of samples, such as img_0.png
 UNKNOWN = re.compile(r"unk|oov", re.IGNORECASE)  # the word that stands for all that are not known
@@ -45,6 +46,10 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 new = ast.BinOp(ast.Name(f"{name}.get({key}, 0)", ast.Load()), statement.op, statement.value)
                 told = f"{name} has no {key} before the first {text_of(statement)}"
                 return f"{told}: {name}[{key}] = {text_of(new)}, or {name} = collections.defaultdict(float)"
+            if type(held) is dict and held and all(isinstance(each, Tensor) for each in held):
+                filled = None if failure.line is None else _find_filling(failure.line.source, text_of(node.value))
+                told = f"the keys of {text_of(node.value)} are tensors, of which none is found by its value"
+                return f"{told}: {filled or 'key.item() where it is filled'}"
             if isinstance(held, dict) and 0 < len(held) <= 40:
                 told = f"{text_of(node.value)} has the keys {', '.join(map(repr, held))}"
                 key = evaluate(node.slice, failure.frame)
@@ -102,6 +107,19 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 where = find_literal(failure.line.source, match[1], ast.Pass()) if failure.line and is_far else ""
                 told += f", and no {match[1]!r}{where.replace(', from', ' at')}" if where else ""
                 return saved or (told_key if near is None else f"{told}: {near!r} is meant, perhaps")
+    return None
+
+
+def _find_filling(source: SourceFile, table: str) -> str | None:
+    """Return what to write where a table is filled, for a key that is a tensor of one number."""
+    for node in ast.walk(source.tree):
+        key: ast.expr | None = None
+        if isinstance(node, ast.Call) and text_of(node.func) == f"{table}.setdefault" and node.args:
+            key = node.args[0]
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and text_of(node.value) == table:
+            key = node.slice
+        if key is not None:
+            return f"{text_of(key)}.item() in the place of {text_of(key)} at {source.place_of(node)}"
     return None
 
 

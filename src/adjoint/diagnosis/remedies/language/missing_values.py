@@ -241,11 +241,13 @@ def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
             changed = f"{name} {'+' if isinstance(value.op, ast.Add) else '-'}= {text_of(value.right)}"
         return f"{told}: with torch.no_grad(): {changed} changes the one that has it"
     scope = None if failure.line is None else failure.line.source.scope_of(failure.line.node)
-    for made in ast.walk(scope) if scope is not None and isinstance(owner, Tensor) and "." in name else ():
+    for made in ast.walk(scope) if scope is not None and isinstance(owner, Tensor) else ():
         if failure.line is None or not isinstance(made, ast.Assign) or text_of(made.targets[0]) != name:
             continue
         value = made.value
-        if isinstance(value, ast.BinOp) and text_of(value.left) == name:
+        has_run = made is not statement or not owner.is_leaf
+        is_update = "." in name or (has_run and f"{name}.grad" in text_of(value))  # else the leaf may be made so
+        if isinstance(value, ast.BinOp) and text_of(value.left) == name and is_update:
             operator = text_of(ast.BinOp(ast.Name("a", ast.Load()), value.op, ast.Name("b", ast.Load())))[2]
             told = f"{text_of(made)} at {failure.line.source.place_of(made)} makes a new tensor, which has no gradient"
             return f"{told}: {name} {operator}= {text_of(value.right)} there, in no_grad(), changes the one that has it"

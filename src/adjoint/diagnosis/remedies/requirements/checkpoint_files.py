@@ -117,3 +117,18 @@ def save_plain_values(failure: Failure, match: re.Match[str]) -> str:
 def trust_classes(failure: Failure, match: re.Match[str]) -> str:
     """A file with objects of classes that a load does not make."""
     return f"{_name_file(failure)} holds objects and not tensors alone: torch.save(model.state_dict(), …) there"
+
+
+@remedy(r"Weights only load failed(?:\. Unsupported \w+: (?:GLOBAL )?([\w.]+))?")
+def save_states(failure: Failure, match: re.Match[str]) -> str:
+    """A file that holds objects, and not tensors alone."""
+    call, name = failure.node, (match[1] or "an object").rpartition(".")[2]
+    whole = "load(…, weights_only=False)"
+    if isinstance(call, ast.Call):
+        others = [each for each in call.keywords if each.arg != "weights_only"]
+        whole = text_of(ast.Call(call.func, call.args, [*others, ast.keyword("weights_only", ast.Constant(False))]))
+    source = None if failure.line is None else failure.line.source
+    saves = [] if source is None else [each for each in source.calls.get("save", ()) if len(each.args) > 1]
+    where = f", which {source.place_of(saves[0])} wrote," if source is not None and len(saves) == 1 else ""
+    told = f"the file{where} holds {name}, no tensors alone: {whole} if you trust it"
+    return f"{told}; or save model.state_dict() and plain values, and make the objects anew"

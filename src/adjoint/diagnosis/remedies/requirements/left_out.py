@@ -7,12 +7,13 @@ import re
 
 from adjoint.core.dtype.dtype import bool_
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import Origin, evaluate, is_module
+from adjoint.diagnosis.operands import Origin, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute, runs
-from adjoint.diagnosis.source_expressions import find_assignment, find_value_of, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, find_assignment, find_value_of, text_of
 
 
 @remedy(r"missing (?:1 required positional|a required) argument: 'dim'")
@@ -26,6 +27,30 @@ def give_dimension(failure: Failure, match: re.Match[str]) -> str | None:
             x = next(iter(failure.tensors()), None)
             shape = "" if x is None else f"{x.text}{at(x)} is {tuple(x.value.shape)}, and -1 its last dimension: "
             return f"{shape}{text_of(whole)}"
+    return None
+
+
+@remedy(
+    r"linear: input is|do not broadcast|inner sizes differ|shapes cannot be multiplied|Using a target size|"
+    r"Expected input batch_size|Sizes of tensors must match"
+)
+def take_each_diagonal(failure: Failure, match: re.Match[str]) -> str | None:
+    """A diagonal of matrices that are a batch, taken over the batch."""
+    return walk_back(failure, _describe_diagonal)
+
+
+def _describe_diagonal(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    for call in ast.walk(node):
+        method = call.func if isinstance(call, ast.Call) else None
+        if not isinstance(call, ast.Call) or not isinstance(method, ast.Attribute) or method.attr != "diagonal":
+            continue
+        given = call.args[0] if call.args and text_of(method.value) == "torch" else method.value
+        held = evaluate(given, failure.frame) if len(call.args) < 2 and not call.keywords else None
+        if isinstance(held, Tensor) and held.ndim > 2:
+            own = find_origin(source, given, failure.stack)
+            told = f"{text_of(given)}{'' if own is None else f' at {own.place()}'} is {tuple(held.shape)}"
+            told += f", and {text_of(call)} at {source.place_of(call)} is over its first two dimensions"
+            return f"{told}: {text_of(given)}.diagonal(dim1=-2, dim2=-1) there is that of each matrix"
     return None
 
 

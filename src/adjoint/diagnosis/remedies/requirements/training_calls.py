@@ -38,6 +38,13 @@ def _find_parameter(failure: Failure, index: int) -> tuple[str, Tensor] | None:
     return None
 
 
+@remedy(r"loaded state dict: (\w+) has shape (\[.*?\]), but belongs to parameter (\d+) of its group, shape (\[.*?\])")
+def load_own_state(failure: Failure, match: re.Match[str]) -> str:
+    """The state of an optimizer whose parameters had other shapes."""
+    told = f"the state is of an optimizer whose parameter {match[3]} was {match[2]}, and it is {match[4]} here"
+    return f"{told}: the same model as when it was saved, or a new optimizer without the state"
+
+
 @remedy(
     r"Muon only supports 2D parameters|(\w+) does not support complex parameters|has a sparse gradient\. This optimizer"
 )

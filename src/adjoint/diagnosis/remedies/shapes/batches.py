@@ -142,6 +142,19 @@ def _find_last_squeeze(operand: NamedValue | None) -> str | None:
     return None
 
 
+def _find_single_step(failure: Failure, listed: list[ast.expr], values: list[Tensor]) -> str | None:
+    """Return the only one of joined tensors with a dimension of 1 that the others lack, where no steps are meant."""
+    own = failure.frame.f_locals.get("self")
+    parts = vars(own)["_modules"].values() if is_module(own) else ()
+    single = [i for i, each in enumerate(values) if each.ndim == MIN_STEPS and each.shape[1] == 1]
+    is_alone = len(single) == 1 and all(each.ndim == MIN_STEPS - 1 for each in values if each is not values[single[0]])
+    if not is_alone or any(hasattr(each, "batch_first") for each in parts):
+        return None
+    name, size = bracket(listed[single[0]]), tuple(values[single[0]].shape)
+    told = f"{name} is {size}, with a dimension of 1 that the others lack"
+    return f"{told}: {name}.squeeze(1) is {(size[0], *size[2:])}"
+
+
 @remedy(r"^cat\(\)|same number of dimensions|Dimension out of range")
 def expand_for_join(failure: Failure, match: re.Match[str]) -> str | None:
     """One row for each sample, such as a state, that is to be joined with each step of a sequence."""
@@ -163,6 +176,9 @@ def expand_for_join(failure: Failure, match: re.Match[str]) -> str | None:
         )
         return f"{told}: {way}" if fits(failure, listed[number], way) else None
     count = max((each.ndim for each in values), default=0)
+    squeezed = _find_single_step(failure, listed, values) if count == MIN_STEPS and dim in (-1, count - 1) else None
+    if squeezed is not None:
+        return squeezed
     short = [place for place, each in enumerate(values) if each.ndim < count]
     if len(short) != 1 or values[short[0]].ndim != count - 1 or count < MIN_STEPS or not -count <= dim < count:
         return None

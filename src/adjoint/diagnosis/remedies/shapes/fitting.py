@@ -61,7 +61,7 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
         turned = _turn_around(failure, x, shape.index(expected), len(shape))
         if turned is not None:
             return f"dimension {shape.index(expected)} of {x}, {shape}, has the {expected} features: {turned}"
-    if len(shape) > 1 and expected in shape[:-1]:
+    if len(shape) > 1 and expected in shape[:-1] and not _has_rows_of_samples(failure, x, shape):
         return f"the last dimension holds the features, and dimension {shape.index(expected)} has {expected}: transpose"
     if len(shape) == 1 and prod(shape) % expected == 0:
         return f"reshape the input to (batch, {expected}): {x}.reshape(-1, {expected})"
@@ -88,6 +88,16 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
         return f"{told}: {maker} there"
     by = describe_number(layer, 0, "in_features", features, is_shared=takes_input(failure))
     return f"{told}: nn.Linear({features}, {out}) there{by}"
+
+
+def _has_rows_of_samples(failure: Failure, x: str, shape: Shape) -> bool:
+    """Return whether other tensors of the frames, such as targets, have as many rows, which are samples then."""
+    if len(shape) != 2:
+        return False
+    own = failure.find_operand(x)
+    held = [each for place in failure.stack for each in place.frame.f_locals.values() if isinstance(each, Tensor)]
+    others = [each for each in held if own is None or each is not own.value]
+    return any(each.ndim and each.shape[0] == shape[0] and type(each) is Tensor for each in others)
 
 
 def _flatten_channels(failure: Failure, begin: int, shape: Shape) -> str | None:

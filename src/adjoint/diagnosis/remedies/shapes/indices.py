@@ -10,10 +10,9 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import bool_, int8, int16, int64, uint8
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import (
-    evaluate,
-)
+from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
@@ -36,7 +35,22 @@ from adjoint.diagnosis.remedies.shapes.short_tables import (
 )
 from adjoint.diagnosis.repairs.expression import bracket, parse
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
+
+
+def _describe_draw(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return where indices are drawn as floats: `torch.rand(n) * n`."""
+    for part in ast.walk(node):
+        if not isinstance(part, ast.BinOp) or not isinstance(part.op, ast.Mult):
+            continue
+        for call, limit in ((part.left, part.right), (part.right, part.left)):
+            if isinstance(call, ast.Call) and text_of(call.func) in ("torch.rand", "np.random.rand") and call.args:
+                sizes = ", ".join(map(text_of, call.args))
+                told = f"{text_of(part)} at {source.place_of(part)} draws floats, and indices are integers"
+                if text_of(limit) == sizes:
+                    return f"{told}: torch.randperm({sizes}) there, each once, or torch.randint({sizes}, ({sizes},))"
+                return f"{told}: torch.randint({text_of(limit)}, ({sizes},)) there"
+    return None
 
 
 @remedy(
@@ -54,6 +68,9 @@ def convert_index(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{short.text}{at(short)} is {kind}, and positions are int64 or int32: {short.text}.long()"
     if not any(each.value.is_floating_point() for each in failure.tensors()):
         return None  # the line makes them
+    drawn = walk_back(failure, _describe_draw)
+    if drawn is not None:
+        return drawn
     node = failure.node
     if isinstance(node, ast.Subscript) and not isinstance(evaluate(node.slice, failure.frame), Tensor):
         index = compute(node.slice, failure.frame)

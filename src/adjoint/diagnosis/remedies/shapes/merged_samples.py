@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
+from functools import partial
+from math import prod
 
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return, find_return_in, is_module
-from adjoint.diagnosis.remedies.registry import (
-    argument_node,
-)
+from adjoint.diagnosis.remedies.registry import argument_node, remedy
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 
 def keep_samples(failure: Failure, rows: int, samples: int) -> str | None:
@@ -63,4 +66,32 @@ def _find_merging_view(failure: Failure) -> Origin | None:
         has_rest = isinstance(each, ast.Call) and len(each.args) == 2 and text_of(each.args[0]) == "-1"
         if returned is not None and is_view and has_rest:
             return Origin(returned.source, each)
+    return None
+
+
+@remedy(
+    r"must be equal to input_size\. Expected (\d+), got (\d+)|linear: input is \([\d, ]*?(\d+)\), weight \(\d+, (\d+)\)"
+)
+def keep_batch(failure: Failure, match: re.Match[str]) -> str | None:
+    """A view for one sample, such as `view(1, 1, -1)`, of a batch of them."""
+    wanted, features = (int(match[1]), int(match[2])) if match[1] else (int(match[4]), int(match[3]))
+    return walk_back(failure, partial(_describe_single_view, wanted, features))
+
+
+def _describe_single_view(
+    wanted: int, features: int, failure: Failure, source: SourceFile, node: ast.AST
+) -> str | None:
+    """Return the view of a line whose dimension of 1 would hold the samples, where it made too many features."""
+    for call in ast.walk(node):
+        method = call.func if isinstance(call, ast.Call) else None
+        if not isinstance(call, ast.Call) or not isinstance(method, ast.Attribute) or len(call.args) < 2:
+            continue
+        sizes = [text_of(each) for each in call.args]
+        held = compute(method.value, failure.frame) if method.attr in ("view", "reshape") else None
+        if not isinstance(held, Tensor) or sizes[-1] != "-1" or set(sizes[:-1]) != {"1"}:
+            continue
+        if features == prod(held.shape) != wanted and held.shape[-1] == wanted:
+            changed = ", ".join([*sizes[:-2], "-1", str(wanted)])
+            told = f"{text_of(call)} at {source.place_of(call)} makes one sample of {tuple(held.shape)}"
+            return f"{told}: {text_of(method)}({changed}) there keeps the batch"
     return None

@@ -11,10 +11,10 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.causes.computing import open_step
 from adjoint.diagnosis.causes.contexts import SourceStep
-from adjoint.diagnosis.causes.steps import find_root, trace_back
+from adjoint.diagnosis.causes.steps import find_former, find_root, trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate, find_origin
-from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import at, find_part, remedy, shape_of
 from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -228,4 +228,22 @@ def change_written_size(failure: Failure, match: re.Match[str]) -> str | None:
         told = _change_literal(failure, sides[own], sides[1 - own], sizes[own], sizes[1 - own])
         if told is not None:
             return told
+    return None
+
+
+@remedy(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension")
+def fit_same_columns(failure: Failure, match: re.Match[str]) -> str | None:
+    """Statistics that a method such as `fit` has kept, of data with other columns than a later call gives."""
+    for own in failure.tensors():
+        node = find_part(failure, own.text)
+        step = open_step(failure, node) if isinstance(node, ast.Attribute) else None
+        former = [] if step is None else find_former(step)
+        context = former[0].context if former else None
+        call = None if context is None or getattr(context.scope, "name", "") == "__init__" else context.call
+        others = [each for each in failure.tensors() if each is not own and each.value.ndim > own.value.ndim]
+        if call is None or own.value.ndim != 1 or len(others) != 1:
+            continue
+        shape = tuple(others[0].value.shape)
+        told = f"{text_of(call.node)} at {call.place()} has set {own.text} for {own.value.shape[0]} columns"
+        return f"{told}, and {others[0].text} is {shape}: the same columns in both calls"
     return None
