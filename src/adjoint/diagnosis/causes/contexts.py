@@ -41,12 +41,14 @@ class FailedProgram:
     run: Callable[[SourceStep], Operand]
     constructions: dict[int, SourceStep | None] = field(default_factory=dict)
     values: dict[tuple[object, ...], Operand] = field(default_factory=dict)  # that were computed again
+    history: list[tuple[SourceFile, ast.AST]] = field(default_factory=list)  # of the operands of the line
     is_spent: bool = False  # too many were: some values are missing that could be known
 
     def close(self) -> None:
         """Forget what was found, which keeps frames alive."""
         self.constructions.clear()
         self.values.clear()
+        self.history.clear()
 
     @cached_property
     def modules(self) -> dict[str, dict[str, Operand]]:

@@ -36,6 +36,9 @@ def find_holder(failure: Failure, match: re.Match[str]) -> str | None:
         indices = vars(owner).get("indices")
         is_part = isinstance(indices, (list, tuple, range, Tensor)) and path == "dataset"
         told = f"{name}{at(own)} is a {match[1]}, and its {path} has {match[2]}"
+        around = failure.line.source.parents.get(node) if failure.line is not None else None
+        if isinstance(around, ast.Subscript):
+            whole = text_of(around).replace(f"{name}.", f"{name}.{path}.", 1)
         return f"{told}: {whole}[{name}.indices] for those of the part" if is_part else f"{told}: {whole}"
     return None
 

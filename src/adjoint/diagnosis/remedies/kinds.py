@@ -55,11 +55,16 @@ def convert_list_argument(failure: Failure, match: re.Match[str]) -> str | None:
             collated = _find_collated_list(failure, x)
             if collated is not None:
                 return collated
+            if "[" in x.text or "." in x.text:  # an entry of the batch, put together of lists
+                told = f"{told} tensors, one for each place of the lists of the samples"
+                return f"{told}: torch.stack({x.text}, 1) is {(len(x.value[0]), len(x.value))}"
             names = ", ".join(("x", "y", "z", *"abcdefgh")[: len(x.value)])
             told = f"{x.text}{at(x)} is a batch of {len(x.value)} tensors"
             return f"{told}: for {names} in {text_of(x.origin.node.iter)} there, or {x.text}[0] here"
         if attribute is not None and attribute[1] == "backward":
             return f"{told} tensors: sum({x.text}).backward(), one pass for all of them"
+        if attribute is not None and attribute[1] == "zero_grad":
+            return f"{told} tensors, and zero_grad is of models and optimizers: for p in {x.text}: p.grad = None"
         if attribute is not None and attribute[1] in CONVERTING:
             return f"{told} tensors: [each.{attribute[1]}(…) for each in {x.text}]"
         same = len({tuple(each.shape) for each in x.value}) == 1

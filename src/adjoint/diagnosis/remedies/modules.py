@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from adjoint.core.graph.source_location import definition_site
+from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
@@ -110,6 +111,10 @@ def load_partly(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     model, part = text_of(node.func.value), match[2].rpartition(".")[0] or match[2]
     told = f"the state has no {part}" if match[1] == "Missing" else f"{model} has no {part}, which the state holds"
+    own = getattr(evaluate(node.func.value, failure.frame), "_modules", {})
+    near = find_spelling(match[2].rpartition(".")[2], ("weight", "bias")) if match[1] == "Unexpected" else None
+    if near is not None and part.partition(".")[0] in own:
+        return f"{model} has {part}.{near}, and the state {match[2]}: {part}.{near} in the place of {match[2]} there"
     late = _find_late_part(failure, node.func.value, part) if match[1] == "Unexpected" else None
     if late is not None:
         return late
@@ -211,7 +216,11 @@ def fit_channels(failure: Failure, match: re.Match[str]) -> str:
     shape: tuple[int, ...] = tuple(getattr(failure.locals.get("input"), "shape", ()))
     if len(shape) == 3 and shape[-1] == int(match[2]):
         return f"channels are dimension 1, and the input is {tuple(shape)}: transpose(1, 2) before {name}, and after it"
-    return f"{name}{at(layer)} normalises {match[2]} channels, its input has {match[1]}: nn.{kind}({match[1]}) there"
+    before = failure.part_before()
+    made = None if before is None or before.origin is None else before.origin.value
+    given = made.args[1] if isinstance(made, ast.Call) and len(made.args) > 1 else ast.Constant(None)
+    count = match[1] if isinstance(given, (ast.Constant, ast.Starred)) else text_of(given)  # such as sizes[i + 1]
+    return f"{name}{at(layer)} normalises {match[2]} channels, its input has {match[1]}: nn.{kind}({count}) there"
 
 
 @remedy(r"optimizer got an empty parameter list")

@@ -39,6 +39,8 @@ def unpack_tuple(failure: Failure, match: re.Match[str]) -> str | None:
     if given is not None and len(given.value) == 1 and made is not None and at(given):
         single = f"{given.text}, = {text_of(made)} there, with the comma, or {given.text}[0] here"
         return f"{given.text}{at(given)} is a tuple of 1: {single}"
+    if given is None and failure.message.endswith("must be Tensor, not tuple"):
+        return _take_first_result(failure)
     if given is None or given.origin is None or not isinstance(made, ast.Call):
         return None
     attribute = re.search(r"attribute '(detach|detach_|to|clone|cpu|cuda|float)'$", failure.message)
@@ -65,6 +67,20 @@ def unpack_tuple(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{given.text}{at(given)} is a tuple of {count}: {wanted} there"
     use = f"and {first} here" if first else "and one of them here"
     return f"{given.text}{at(given)} is a tuple of {count}: {wanted} there, {use}"
+
+
+def _take_first_result(failure: Failure) -> str | None:
+    """Return what to write for an argument of the line that is a call which gives several values."""
+    source = None if failure.line is None else failure.line.source
+    for call in failure.node.args if isinstance(failure.node, ast.Call) and source is not None else ():
+        origin = Origin(source, call) if source is not None and isinstance(call, ast.Call) else None
+        returned = None if origin is None else find_return(origin, failure.stack)
+        parts = None if returned is None else getattr(returned.node, "value", None)
+        if returned is not None and isinstance(parts, ast.Tuple):
+            names = [text_of(each) if isinstance(each, ast.Name) else f"result{i}" for i, each in enumerate(parts.elts)]
+            told = f"{text_of(call)} gives {len(names)} values, {returned.describe()}"
+            return f"{told}: {', '.join(names)} = {text_of(call)} before it, and {names[0]} here"
+    return None
 
 
 def _name_results(failure: Failure, call: ast.Call) -> str | None:

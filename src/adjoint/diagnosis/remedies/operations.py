@@ -317,7 +317,9 @@ def count_elements(failure: Failure, match: re.Match[str]) -> str:
     """Fewer elements than the call needs."""
     chosen = re.search(r"topk with k=(\d+) along a dimension of size (\d+)", failure.message)
     if chosen is not None:
-        x = first_tensor(failure)
+        owner = failure.node.func if isinstance(failure.node, ast.Call) else None
+        is_method = isinstance(owner, ast.Attribute) and not text_of(owner).startswith("torch.")
+        x = bracket(owner.value) if isinstance(owner, ast.Attribute) and is_method else first_tensor(failure)
         asked, along = (find_named_argument(failure, each) for each in ("k", "dim"))
         k, dim = "k" if asked is None else text_of(asked), "-1" if along is None else text_of(along)
         k, most = ("k", f"k={chosen[2]}") if k.isdigit() else (k, chosen[2])
@@ -414,6 +416,9 @@ def keep_tensors(failure: Failure, match: re.Match[str]) -> str:
     if made is not None and failure.message.endswith(("'backward'", "'grad'", "'detach'")):
         told = f"{made.text}{at(made)} is a number of NumPy, without a graph"
         return f"{told}: compute it with tensors, torch.stack(losses).mean() of losses that keep theirs"
+    array = next((each for each in failure.operands if isinstance(each.value, np.ndarray)), None)
+    if failure.modules and array is not None:
+        return f"{array.text}{at(array)} is an array: torch.from_numpy({array.text})"
     if failure.modules:
         return "its input is an array: torch.from_numpy(…) before it; what a forward hook returns replaces the output"
     array = next((each for each in failure.operands if isinstance(each.value, np.ndarray)), None)

@@ -154,6 +154,10 @@ def fit_cell_state(failure: Failure, match: re.Match[str]) -> str | None:
     if type(layer.value).__name__ == "LSTMCell" and not isinstance(value, tuple) and hasattr(value, "shape"):
         first = text_of(node.args[0]) if isinstance(node, ast.Call) else "x"
         return f"the state of an LSTMCell is a pair, and {x}{at(own)} is one: h, c = {layer.text}({first}, ({x}, c))"
+    sizes = re.search(r"hidden_size: got (\d+), expected (\d+)", failure.message)
+    if sizes is not None and getattr(value, "ndim", 0) == 2:
+        told = f"{x}{at(own)} has {sizes[1]} values for each sample, and {layer.text} {sizes[2]} hidden units"
+        return f"{told}: torch.zeros({value.shape[0]}, {sizes[2]}) for it"
     if not match[1]:
         return None
     return f"{x}{at(own)} is for {match[2]} samples, and the input has {match[1]}: torch.zeros({match[1]}, …)"

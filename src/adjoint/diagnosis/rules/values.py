@@ -41,14 +41,8 @@ CAUSES = (
     "scaled-gradients",
 )
 CAUSES_OF_ZEROS = (
-    "joined-along-batch",
-    "dead-units",
-    "saturated-units",
-    "zero-grad-before-step",
-    "constant-weights",
-    "norm-of-one-value",
-    "logits-too-large",
-    "state-reset",
+    "joined-along-batch", "dead-units", "saturated-units", "zero-grad-before-step",
+    "constant-weights", "norm-of-one-value", "logits-too-large", "state-reset",
 )
 POLES = frozenset({"log", "log2", "log10", "log1p", "div", "rsqrt", "reciprocal"})  # that are infinite at one place
 SMALL_SIZE = 4096

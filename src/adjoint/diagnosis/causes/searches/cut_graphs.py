@@ -121,7 +121,7 @@ def find_graph_holder(failure: Failure, step: SourceStep) -> tuple[str, SourceSt
         for place, each in enumerate(steps):
             around = each.source.parents.get(each.node)
             if isinstance(around, ast.Call) and text_of(around.func).endswith(".append"):
-                outer = [former for former in steps[place:] if isinstance(former.node, ast.Name)][-1]
+                outer = [each, *(former for former in steps[place:] if isinstance(former.node, ast.Name))][-1]
                 told = "" if outer.place() == each.place() else f", with {text_of(each.node)} of {outer.line()}"
                 return f"{operand.text} has its graph, from {each.line()}{told}", outer
     return None

@@ -18,6 +18,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import is_module
 from adjoint.diagnosis.source_expressions import text_of
 
+CELL_STATE = re.compile(r"hidden\d has inconsistent hidden_size: got (\d+), expected (\d+)")
 PADDED_KEYS = re.compile(r"Expected key_padded_mask\.shape\[1\] to be (\d+), but got (\d+)")
 LAYER = re.compile(
     r"linear: input is \((?P<input>[\d, ]+)\), weight \(\d+, (?P<wanted>\d+)\) expects last size|"
@@ -71,6 +72,13 @@ def find_sides(failure: Failure, step: SourceStep) -> list[Side]:
     ragged = RAGGED.search(failure.message)
     if ragged is not None:
         return _find_sample_sides(step, _numbers(ragged[1]), _numbers(ragged[3]))
+    cell = CELL_STATE.search(failure.message)
+    if cell is not None and isinstance(step.node, ast.Call) and len(step.node.args) > 1:
+        size, wanted = int(cell[1]), int(cell[2])
+        state = step.at(step.node.args[1], (0,) if isinstance(step.node.args[1], ast.Tuple) else ())
+        own = trace_attribute(step, look_up(step.context, step.node.func), "hidden_size", wanted)
+        given = Side(_name(state.node), size, trace_size(state, 1, size, wanted))
+        return [given, Side(text_of(step.node.func), wanted, own, "takes")]
     keys = PADDED_KEYS.search(failure.message)
     if keys is not None:
         return _find_mask_sides(failure, step, int(keys[1]), int(keys[2]))

@@ -134,7 +134,8 @@ def find_target_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSt
             return f"{text_of(given)} has {weights[2]} numbers, from {trace.describe()}", trace.step
     if TARGET_SHAPES.search(failure.message) is None or not isinstance(call, ast.Call) or len(call.args) < 2:
         return None
-    target = step.at(call.args[1], ())
+    is_of_pairs = re.match(r"(?:cosine_embedding|margin_ranking)_loss", failure.message) is not None
+    target = step.at(call.args[2 if is_of_pairs and len(call.args) > 2 else 1], ())
     shape = shape_of(target)
     trace = trace_size(target, 1, shape[-1], -1) if shape else None
     if trace is None or shape is None:

@@ -111,6 +111,8 @@ def weigh_each_sample(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     count, drawn = len(sampler.weights), sampler.num_samples
     loader = next((each.value for each in failure.operands if isinstance(each.value, DataLoader)), None)
+    holders = [x for own in _own_objects(failure) for x in (own, *getattr(own, "__dict__", {}).values())]
+    loader = loader or next((x for x in holders if isinstance(x, DataLoader)), None)
     dataset = getattr(loader, "dataset", None)
     place = _locate_object(failure, sampler)
     told = f"the WeightedRandomSampler{place} has {pluralize(count, 'weight')}, and draws {drawn}"

@@ -38,7 +38,8 @@ def fit_gradients(failure: Failure, match: re.Match[str]) -> str | None:
         told = f"{match[1]}.backward, {where}, returns {pluralize(found, 'gradient')}, {wanted}"
         if len(parts) != found or expected < found:
             return f"{told}: leave {pluralize(found - expected, 'value')} out" if expected < found else told
-        learned = {*_saved_names(kind), *_learned_names(failure, taken)}
+        edges = zip(taken, getattr(failure.locals.get("self"), "next_functions", ()), strict=False)
+        learned = {*_saved_names(kind), *(name for name, edge in edges if edge[0] is not None)}
         rest = [f"the gradient of {name}" if name in learned else "None" for name in taken[found:]]
         return f"{told}: return {', '.join([*map(text_of, parts), *rest])}"
     place, got, expected_shape = int(match[4]), shape_of(match[5]), shape_of(match[6])
@@ -56,12 +57,6 @@ def fit_gradients(failure: Failure, match: re.Match[str]) -> str | None:
     swapped = [i for i in range(len(parts)) if i != place and len(parts) == len(taken)]
     hint = f"; it stands at the place of {name}, and another argument may be meant" if len(swapped) == 1 else ""
     return f"{told}: a gradient has the shape of its argument{hint}"
-
-
-def _learned_names(failure: Failure, taken: list[str]) -> list[str]:
-    """Return the arguments of forward that gradients go to, by the node whose backward has failed."""
-    edges = getattr(failure.locals.get("self"), "next_functions", ())
-    return [name for name, edge in zip(taken, edges, strict=False) if edge[0] is not None]
 
 
 def _saved_names(kind: Operand) -> list[str]:

@@ -162,8 +162,9 @@ def _describe_repeated_pass(failure: Failure) -> str | None:
 
 def _describe_kept_attribute(failure: Failure, source: SourceFile, line: int) -> str | None:
     """Return which attribute of a module keeps the graph of one step for the next."""
-    for part in source.nodes_of(ast.Assign):
-        targets = part.targets
+    written: list[ast.Assign | ast.AugAssign] = [*source.nodes_of(ast.Assign), *source.nodes_of(ast.AugAssign)]
+    for part in written:
+        targets = part.targets if isinstance(part, ast.Assign) else [part.target]
         kept = [
             each
             for target in targets
@@ -172,7 +173,7 @@ def _describe_kept_attribute(failure: Failure, source: SourceFile, line: int) ->
         ]
         for attribute in kept:
             name = text_of(attribute)
-            read = [text_of(each) for each in ast.walk(part.value)]
+            read = [text_of(each) for each in ast.walk(part.value)] + [name] * isinstance(part, ast.AugAssign)
             is_cut = any(each.startswith(f"{name}.detach(") for each in read)
             if name in read and not is_cut and (part.lineno == line or len(targets[0].__dict__.get("elts", ())) > 1):
                 told = f"{name} at {source.place_of(part)} carries the graph of one step into the next"

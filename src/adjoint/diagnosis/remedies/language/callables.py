@@ -118,10 +118,16 @@ def name_class(failure: Failure, match: re.Match[str]) -> str | None:
     if module is MISSING and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         owner = evaluate(node.func.value, failure.frame)
         module = MISSING if owner is MISSING else getattr(owner, node.func.attr, MISSING)
+    asked = node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Call) else None
+    if asked is not None and text_of(asked.func) == "getattr" and len(asked.args) == 2:
+        owner, key = (compute(each, failure.frame) for each in asked.args)
+        module = getattr(owner, key, MISSING) if isinstance(key, str) else MISSING
     if not inspect.ismodule(module) or not isinstance(node, ast.Call):
         return None
     last = module.__name__.rpartition(".")[2].replace("_", "")
     name = next((each for each in vars(module) if each.lower() == last and callable(getattr(module, each))), None)
+    if asked is not None and name is not None:
+        return f"{text_of(asked.args[1])} is {last!r}, a file of the library: {name!r} there, the class"
     base = text_of(node.func).rpartition(".")[0]
     told = f"{text_of(node.func)} is a file of the library"
     return f"{told}: {base}.{name} is what it holds" if name and base else told if name is None else f"{told}: {name}"
@@ -187,4 +193,17 @@ def find_named_class(failure: Failure, match: re.Match[str]) -> str | None:
             own, base = text_of(node.func), "nn" if place == "nn" else f"torch.{place}"
             told = f"{own}{at(failure.find_operand(own))} is the text {name!r}"
             return f"{told}: getattr({base}, {own})({', '.join(map(text_of, (*node.args, *node.keywords)))})"
+    return None
+
+
+@remedy(r"^'str' object is not callable")
+def look_up_name(failure: Failure, match: re.Match[str]) -> str | None:
+    """The key of a table of layers or functions, where what the table has under it belongs."""
+    call = failure.node
+    value = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
+    for name, table in failure.frame.f_globals.items() if isinstance(value, str) else ():
+        if isinstance(call, ast.Call) and type(table) is dict and callable(table.get(value)):
+            text = text_of(call.func)
+            told = f"{text}{at(failure.find_operand(text))} is {value!r}, a key of {name}"
+            return f"{told}: {name}[{text}] where it is given"
     return None

@@ -12,7 +12,7 @@ from adjoint.diagnosis.causes.computing import open_step
 from adjoint.diagnosis.causes.numbers import trace_number
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate, find_origin, find_return_in, is_module
-from adjoint.diagnosis.remedies.registry import at, find_class, remedy
+from adjoint.diagnosis.remedies.registry import at, find_class, find_named_argument, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, text_of
@@ -150,6 +150,33 @@ def derive_from_module(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     told = f"{match[1]} at {place} is no module, which have {match[2]}()"
     return f"{told}: class {match[1]}(nn.Module) there, and super().__init__() first in its __init__"
+
+
+@remedy(r"expected Tensor as element (\d+) in argument \d+, but got (int|float|bool)")
+def make_tensors(failure: Failure, match: re.Match[str]) -> str | None:
+    """A number among the tensors that are to be joined."""
+    place = int(match[1])
+    for each in failure.operands:
+        held = each.value if isinstance(each.value, (list, tuple)) else ()
+        shapes = {tuple(part.shape) for part in held if isinstance(part, Tensor)}
+        if len(held) > place and type(held[place]).__name__ == match[2] and len(shapes) == 1:
+            told = f"{each.text}{at(each)} holds the number {held[place]!r} at place {place}"
+            size = next(iter(shapes))
+            way = f"torch.full({size}, {held[place]!r})" if size else f"torch.tensor({held[place]!r})"
+            return f"{told}, among tensors of {size}: {way} in its place, where it is made"
+    return None
+
+
+@remedy(r"(\w+) should be a positive integer value, but got \1=")
+def convert_count(failure: Failure, match: re.Match[str]) -> str | None:
+    """A count that is a text, as those of the environment and of command lines are."""
+    node = find_named_argument(failure, match[1])
+    value = None if node is None else evaluate(node, failure.frame)
+    if node is None or not isinstance(value, str):
+        return None
+    text = text_of(node)
+    told = f"{text}{at(failure.find_operand(text))} is the text {value!r}, and {match[1]} a whole number"
+    return f"{told}: {match[1]}=int({text})"
 
 
 @remedy(r"num_samples should be a positive integer value, but got num_samples=0")

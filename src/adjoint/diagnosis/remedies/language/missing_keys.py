@@ -73,7 +73,8 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 listed = _find_list_of_keys(failure, node, held) if type(key) is int else None
                 if listed is not None:
                     return f"{told}, and {text_of(node.slice)} is a place: {listed}"
-                if held and texts and all(type(each) is int for each in held.values()) and len(held) > 1:
+                is_word = not isinstance(node.slice, ast.Constant)  # of a vocabulary, and no setting
+                if is_word and texts and all(type(each) is int for each in held.values()) and len(held) > 1:
                     key = text_of(node.slice)
                     name = text_of(node.value)
                     known = ", ".join(map(repr, texts[:6])) + (", …" if len(texts) > 6 else "")

@@ -7,6 +7,7 @@ import builtins
 import inspect
 import re
 from difflib import get_close_matches
+from importlib import import_module
 from types import ModuleType
 
 from adjoint.core.graph.source_location import definition_site
@@ -15,6 +16,8 @@ from adjoint.core.runtime.similar_names import find_elsewhere, find_shared_word,
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
+from adjoint.diagnosis.causes.computing import open_program
+from adjoint.diagnosis.causes.steps import trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     MISSING,
@@ -24,7 +27,7 @@ from adjoint.diagnosis.operands import (
 )
 from adjoint.diagnosis.remedies.language.own_functions import locate_keyword
 from adjoint.diagnosis.remedies.registry import at, named_parts, remedy
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import find_function, parse_source, text_of
 from adjoint.nn.module.module import Module
 
 SYNONYMS = {
@@ -45,6 +48,7 @@ def name_keywords(failure: Failure, match: re.Match[str]) -> str | None:
     function = _called_function(failure)
     if function is None or getattr(builtins, getattr(function, "__name__", ""), None) is function:
         return None  # such as `sum`: a function of adjoint is meant, which the repairs find
+    function_made = function
     if isinstance(function, type) and issubclass(function, Module) and not hasattr(function, "__signature__"):
         function = function.__init__  # Python 3.11.2 shows the arguments of `__new__`, which takes any
     try:
@@ -62,7 +66,10 @@ def name_keywords(failure: Failure, match: re.Match[str]) -> str | None:
             or find_shared_word(match[1], names)
             or next(iter(get_close_matches(match[1], names, 1, 0.6)), None)
         )
+    other = None if similar else _find_other_class(function_made, match[1])
     advice = f"{similar}= is meant, perhaps; " if similar else f"it knows no {match[1]}=, leave it out; "
+    if other is not None:
+        advice = f"it knows no {match[1]}=, which nn.{other} has; "
     if match[1] == "verbose" and "optimizer" in names:
         advice = "schedules tell nothing, leave verbose= out: print(scheduler.get_last_lr()) in the loop; "
     return f"{advice}it takes {', '.join(names)}{locate_keyword(failure, match[1])}"
@@ -130,6 +137,13 @@ def name_inputs(failure: Failure, match: re.Match[str]) -> str | None:
             told = f"{layer.text}{at(layer)} passes on one input, and its layers take {count}"
             return f"{told}: for layer in {layer.text}: {x} = layer({', '.join([x, *others])})"
         told = f"forward of {layer.text}{where} takes {', '.join(names)}, and {count} are given"
+        source = None if code is None else parse_source(code.co_filename)
+        body = None if source is None or code is None else find_function(source, code.co_firstlineno)
+        for each in ast.walk(body) if body is not None and len(names) == 1 else ():
+            target = each.targets[0] if isinstance(each, ast.Assign) else None
+            is_pair = isinstance(target, ast.Tuple) and len(target.elts) == count  # a, b = pair
+            if is_pair and isinstance(each, ast.Assign) and text_of(each.value) == names[0]:
+                return f"{told}: {layer.text}(({', '.join(map(text_of, node.args))})), one value of both"
         return f"{told}: leave {extra} out, or add it there"
     return None
 
@@ -188,6 +202,9 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
             similar = find_similar_name(match[1], known) or find_shared_word(match[1], held)
             similar = similar or _find_abbreviated(owner, match[1])
             hint = f"{text_of(node.value)}.{similar} is meant, perhaps; " if similar and not similar.isdigit() else ""
+            uncalled = _find_class_as_loss(failure, node.value, owner)
+            if uncalled is not None:
+                return uncalled
             unused = _find_unused_call(failure, node.value) if match[1] in ("backward", "item") else None
             if unused is not None:
                 return unused
@@ -264,6 +281,31 @@ def _choose_parts(failure: Failure, name: str, part: Operand, attribute: str) ->
         f"{name} is each part in turn, and {kind} has no {attribute}: if hasattr({name}, {attribute!r}), or "
         f"isinstance({name}, nn.Linear), before it"
     )
+
+
+def _find_class_as_loss(failure: Failure, owner: ast.expr, value: Operand) -> str | None:
+    """Return the call of a class, with the inputs of its instance, that has made an object in a value's place."""
+    made = open_program(failure).find_construction(value)
+    call = None if made is None else made.node
+    if made is None or not isinstance(call, ast.Call) or not call.args:
+        return None
+    inputs = [made.context.program.compute(made.at(each, ())) for each in call.args]
+    if not any(isinstance(each, Tensor) for each in inputs):
+        return None
+    given = list(trace_back(made.at(call.func, ())))[-1]
+    told = f"{text_of(owner)} is a {type(value).__name__}, which {text_of(call)} at {made.place()} makes"
+    return f"{told}, as {text_of(call.func)} is the class: {text_of(given.node)}() at {given.place()}"
+
+
+def _find_other_class(kind: Operand, keyword: str) -> str | None:
+    """Return the class of the same kind, such as a loss, that knows a keyword: of several that of the shortest name."""
+    word = re.search(r"[A-Z][a-z]+(?:\dd)?$", getattr(kind, "__name__", ""))
+    if word is None or not isinstance(kind, type) or not is_name_of_package(kind.__module__):
+        return None
+    layers = import_module(f"{kind.__module__.partition('.')[0]}.nn")
+    others = [getattr(layers, name) for name in dir(layers) if name.endswith(word[0])]
+    knowing = [each.__name__ for each in others if keyword in inspect.signature(each).parameters]
+    return min(knowing, key=len, default=None)
 
 
 def _find_unused_call(failure: Failure, owner: ast.expr) -> str | None:

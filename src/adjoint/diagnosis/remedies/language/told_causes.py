@@ -91,7 +91,8 @@ ADVICE = {
     r"duplicate dims are not allowed|appears multiple times in the list of dims|repeated dim in": "each dimension once",
     r"should contain the same number of dims as destination": "as many dimensions in both",
     r"cannot sample n_sample <= 0 samples": "a number of samples of 1 or more",
-    r"Specify the reduction dim with the 'dim' argument": "{x} is empty: a batch with samples, or dim=",
+    r"Specify the reduction dim with the 'dim' argument": "what it goes over is empty, "
+    "as after a filter that keeps nothing: test .numel() before it",
     r"'?input'? tensor cannot be empty|cannot be empty$": "{x} is empty: a batch with samples",
     r"ZeroDivisionError: (\w+) of integers by zero": "where the divisor is 0 another value: torch.where(b == 0, 1, b)",
     r"Tensor does not support deleting items": "x[torch.arange(len(x)) != i] leaves the i-th out",

@@ -55,6 +55,23 @@ def _pair_state(failure: Failure) -> str | None:
     return f"{told}: {text_of(call.func)}({text_of(call.args[0])}, ({state}))"
 
 
+def _describe_blank_line(failure: Failure) -> str | None:
+    """Return which text of the statement is empty, as the last line of a file is, split at its ends of lines."""
+    statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    for call in ast.walk(statement) if statement is not None else ():
+        method = call.func if isinstance(call, ast.Call) else None
+        if not isinstance(method, ast.Attribute) or method.attr not in ("split", "rsplit"):
+            continue
+        held, text = compute(method.value, failure.frame), text_of(method.value)
+        if isinstance(held, str) and not held.strip():
+            lines = next(
+                (each for each in failure.operands if isinstance(each.value, list) and held in each.value), None
+            )
+            told = f"{text} is an empty line" + ("" if lines is None else f" of {lines.text}{at(lines)}")
+            return f"{told}: [line for line in … if line.strip()] where the lines are read leaves such out"
+    return None
+
+
 PAIRED = re.compile(r"^enumerate\(|\.items\(\)$|\.named_\w+\(\)$|^zip\([^,]+,[^,]+\)$")
 SPLITTING = re.compile(r"chunk|split|unbind")
 
@@ -68,6 +85,9 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         lstm, state = failure.module(), failure.tensors()[-1:]
         name, given = ("lstm" if lstm is None else lstm.text), (state[0].text if state else "h0")
         return f"the state of an LSTM is a pair, (hidden, cell): {name}(x, ({given}, c0)), c0 of the shape of {given}"
+    blank = _describe_blank_line(failure)
+    if blank is not None:
+        return blank
     cell = _pair_state(failure)
     if cell is not None:
         return cell

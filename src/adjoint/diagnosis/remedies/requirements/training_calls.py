@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.causes.computing import open_step
+from adjoint.diagnosis.causes.numbers import trace_number
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import NamedValue
+from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
@@ -250,3 +253,19 @@ def require_gradient(failure: Failure, match: re.Match[str]) -> str | None:
     way = None if made is None else require_grad_last(made)
     told = f"{x.text}{at(x)} requires no gradient"
     return f"{told}: {x.text} = {way} there" if way else f"{told}: {x.text}.requires_grad_() before it"
+
+
+@remedy(r"'(?:float|int)' object is not (?:iterable|subscriptable)|cannot unpack non-iterable (?:float|int) object")
+def give_pair(failure: Failure, match: re.Match[str]) -> str | None:
+    """A setting of `**settings` that is a pair, such as the two betas of Adam, for which one number is given."""
+    call = failure.node
+    kind = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
+    spread = [each.value for each in call.keywords if each.arg is None] if isinstance(call, ast.Call) else []
+    for name, parameter in inspect.signature(kind).parameters.items() if spread and isinstance(kind, type) else ():
+        whole = open_step(failure, spread[0]) if isinstance(parameter.default, tuple) else None
+        step = None if whole is None else whole.at(spread[0], (name,))
+        value = MISSING if step is None else step.context.program.compute(step)
+        if step is not None and isinstance(call, ast.Call) and type(value) in (int, float):
+            where, pair = trace_number(step, value).root.place(), (value, *parameter.default[1:])
+            return f"{name} at {where} is {value}, and {text_of(call.func)} takes {len(pair)} numbers: {name}={pair}"
+    return None

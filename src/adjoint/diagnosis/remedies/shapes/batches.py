@@ -254,3 +254,18 @@ def give_spatial_sizes(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     kept = sizes[-count:]
     return f"size= is of height and width alone, without channels or samples: size={kept if count > 1 else kept[0]}"
+
+
+@remedy(r"output with shape \[([\d, ]*)\] doesn't match the broadcast shape \[([\d, ]*)\]")
+def reduce_added(failure: Failure, match: re.Match[str]) -> str | None:
+    """A tensor that is written in place with a larger one, such as a sum with a whole batch."""
+    own, whole = shape_of(match[1]), shape_of(match[2])
+    node = failure.node
+    if not isinstance(node, ast.AugAssign):
+        return None
+    name, value = text_of(node.target), bracket(node.value)
+    told = f"{name}{at(failure.find_operand(name))} is {own}, and what is put into it {whole}"
+    if own == whole[len(whole) - len(own) :] and len(whole) == len(own) + 1:
+        return f"{told}: {value}.sum(0), or .mean(0), is {own}"
+    sides = text_of(ast.BinOp(node.target, node.op, node.value))
+    return f"{told}: {name} = {sides} makes a new tensor, of {whole}"

@@ -78,6 +78,12 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
             join = "np.concatenate" if is_array else "torch.cat"
             told = f"{each.text}{at(each)} is a list of {len(held)} of {tuple(held[0].shape)}"
             return f"{told}: {join}({each.text}) is one of all"
+    for each in failure.operands:
+        large = max(a, b, key=len)
+        if isinstance(each.value, np.ndarray) and each.value.shape == large[:1] and len(large) > 1:
+            axes = ", ".join(["-1", *["1"] * (len(large) - 1)])
+            told = f"{each.text}{at(each)} is {each.value.shape}, one number for each sample of {large}"
+            return f"{told}: {each.text}.reshape({axes})"
     is_compared = failure.line is not None and isinstance(failure.line.node, ast.Compare)
     for name, small, large in ((y, a, b), (x, b, a)) if is_compared else ():
         own = failure.find_operand(name)
@@ -139,6 +145,9 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
     table = _find_longer_table(failure, a, b)
     if table is not None:
         name, dim, size, where = table
+        if dim == 0 and len(a) == len(b) > 1:  # of the samples of a batch
+            told = f"{name}{where} is for {max(a[0], b[0])} samples, and this batch has {size}"
+            return f"{told}: a mean over them, .mean(0), is of one size for all batches; or drop_last=True"
         cut = ", ".join([":"] * dim + [f":{size}"])
         return f"{name}{where} is for inputs of one length: as much of it as the input has, {name}[{cut}]"
     short = _find_shorter_table(failure, a, b)
@@ -244,6 +253,10 @@ def _index_class_weights(failure: Failure, *sides: tuple[str, Shape]) -> str | N
             is_of_classes = isinstance(value, Tensor) and not value.is_floating_point() and value.shape == other
             if is_of_classes and value.numel() and int(value.min()) >= 0 and int(value.max()) < own[0]:
                 held = failure.find_operand(name)
+                made = None if held is None or held.origin is None else held.origin.value
+                if isinstance(made, ast.Call) and re.search(r"\.(?:argmax|max|amax)$", text_of(made.func)):
+                    told = f"{name}{at(held)} is {own}, of dimension 0, and there are {other[0]} samples"
+                    return f"{told}: {text_of(ast.Call(made.func, [ast.Constant(1)], []))} there, over the classes"
                 told = f"{name}{at(held)} has a number for each of {own[0]} classes, and there are {other[0]} samples"
                 return f"{told}: {name}[{label}] is that of each sample"
     return None

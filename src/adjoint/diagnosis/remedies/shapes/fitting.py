@@ -79,7 +79,10 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
     pooling = _find_other_pooling(failure)
     if pooling is not None:
         return pooling
+    chained = _find_chained_size(layer)
     told = f"{name} takes {expected} features, {x} has {features}"
+    if chained is not None:
+        return f"{told}: {chained}"
     exchanged = write_exchanged(layer, features) if features == out != expected else None
     if exchanged is not None:
         return f"{told}: {exchanged} there, its sizes in the other order"
@@ -88,6 +91,29 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
         return f"{told}: {maker} there"
     by = describe_number(layer, 0, "in_features", features, is_shared=takes_input(failure))
     return f"{told}: nn.Linear({features}, {out}) there{by}"
+
+
+def _find_chained_size(layer: NamedValue | None) -> str | None:
+    """Return what to write where a loop makes layers that all take one size, and not what those before them give."""
+    origin = None if layer is None else layer.origin
+    calls = [each for each in ast.walk(origin.value) if isinstance(each, ast.Call)] if origin and origin.value else []
+    made = next((each for each in calls if len(each.args) > 1 and text_of(each.func).endswith("Linear")), None)
+    around: ast.AST | None = made
+    while origin is not None and around is not None and not isinstance(around, (ast.For, ast.FunctionDef)):
+        around = origin.source.parents.get(around)
+    if made is None or origin is None or not isinstance(around, ast.For):
+        return None
+    first, second = made.args[:2]
+    place = origin.source.place_of(made)
+    if isinstance(first, ast.Subscript) and isinstance(second, ast.Subscript):
+        is_fixed = isinstance(first.slice, ast.Constant) and text_of(first.value) == text_of(second.value)
+        next_one = re.fullmatch(r"(\w+) \+ 1", text_of(second.slice))
+        if is_fixed and next_one is not None:
+            return f"each layer takes what the one before gives, {text_of(first.value)}[{next_one[1]}] at {place}"
+    stored = {each.id for each in ast.walk(around) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    if isinstance(first, ast.Name) and first.id not in stored and text_of(second) in stored:
+        return f"each layer takes what the one before gives: {first.id} = {text_of(second)} in the loop, after {place}"
+    return None
 
 
 def _has_rows_of_samples(failure: Failure, x: str, shape: Shape) -> bool:

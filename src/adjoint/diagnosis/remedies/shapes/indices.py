@@ -37,6 +37,8 @@ from adjoint.diagnosis.repairs.expression import bracket, parse
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
+MAX_SPECIAL = 8  # numbers of words at most that stand for padding, the unknown, begins and ends
+
 
 def _describe_draw(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
     """Return where indices are drawn as floats: `torch.rand(n) * n`."""
@@ -225,7 +227,11 @@ def grow_embedding(failure: Failure, match: re.Match[str]) -> str:
     told = f"indices go from 0 to {rows - 1}"
     if x is not None and whole[0] >= rows > whole[1] - whole[0]:
         first = ord("a") if ord("a") <= whole[0] <= whole[1] < ord("a") + rows else whole[0]
-        return f"{told}, and {x.text}{at(x)} from {whole[0]} to {whole[1]}: {x.text} - {first}, counted from 0"
+        told = f"{told}, and {x.text}{at(x)} from {whole[0]} to {whole[1]}"
+        if whole[0] < MAX_SPECIAL:  # after some that stand for padding and unknown words
+            by = describe_number(failure.module(), 0, "num_embeddings", whole[1] + 1)
+            return f"{told}: nn.Embedding({whole[1] + 1}, …){by}, or {x.text} - {first} if they are to begin at 0"
+        return f"{told}: {x.text} - {first}, counted from 0"
     if x is not None and whole[0] >= 1 and whole[1] == rows:
         return (
             f"{told}, and {x.text}{at(x)} from {whole[0]} to {whole[1]}: {x.text} - 1, or nn.Embedding({rows + 1}, …)"
@@ -306,6 +312,11 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
         held = failure.find_operand(text_of(node.value))
         told = f"{text_of(node.value)}{at(held)} has {size} rows, 0 to {size - 1}, and {plain.text} is {plain.value}"
         loop = None if plain.origin is None else plain.origin.node
+        counted = loop.iter.args if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) else []
+        if len(counted) == 3 and text_of(counted[2]) == "-1" and plain.origin is not None:
+            first = f"{bracket(counted[0])} - 1"
+            told = f"{told}, of the loop at {plain.origin.describe()} from its end on"
+            return f"{told}: range({first}, -1, -1) there goes over all"
         if isinstance(loop, ast.For) and plain.origin is not None:
             return f"{told}, of the loop at {plain.origin.describe()} one turn too many: range up to {size} there"
     table = find_short_table(failure, int(match[1]), size)

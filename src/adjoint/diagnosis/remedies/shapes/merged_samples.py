@@ -8,6 +8,7 @@ from functools import partial
 from math import prod
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return, find_return_in, is_module
@@ -74,8 +75,29 @@ def _find_merging_view(failure: Failure) -> Origin | None:
 )
 def keep_batch(failure: Failure, match: re.Match[str]) -> str | None:
     """A view for one sample, such as `view(1, 1, -1)`, of a batch of them."""
+    before = failure.part_before()
+    code = None if before is None else getattr(type(before.value).forward, "__code__", None)
+    result = None if code is None or not user_files[code.co_filename] else find_return_in(code)
+    told = None if result is None else _describe_channel_view(failure, result.source, result.node)
+    told = told or walk_back(failure, _describe_channel_view)
+    if told is not None:
+        return told
     wanted, features = (int(match[1]), int(match[2])) if match[1] else (int(match[4]), int(match[3]))
     return walk_back(failure, partial(_describe_single_view, wanted, features))
+
+
+def _describe_channel_view(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return the view of a line that keeps the size of dimension 1 in the place of the number of samples."""
+    for call in ast.walk(node):
+        method = call.func if isinstance(call, ast.Call) else None
+        if not isinstance(call, ast.Call) or not isinstance(method, ast.Attribute) or len(call.args) != 2:
+            continue
+        x, first = text_of(method.value), text_of(call.args[0])
+        is_view = method.attr in ("view", "reshape") and text_of(call.args[1]) == "-1"
+        if is_view and first in (f"{x}.size(1)", f"{x}.shape[1]"):
+            told = f"{text_of(call)} at {source.place_of(call)} keeps dimension 1, and samples are dimension 0"
+            return f"{told}: {x}.flatten(1) there"
+    return None
 
 
 def _describe_single_view(
@@ -94,4 +116,28 @@ def _describe_single_view(
             changed = ", ".join([*sizes[:-2], "-1", str(wanted)])
             told = f"{text_of(call)} at {source.place_of(call)} makes one sample of {tuple(held.shape)}"
             return f"{told}: {text_of(method)}({changed}) there keeps the batch"
+    return None
+
+
+@remedy(r"expected input\[([\d, ]+)\] to have (\d+) channels, but got (\d+) channels")
+def view_channels(failure: Failure, match: re.Match[str]) -> str | None:
+    """A view into images, such as `view(-1, 32, 7, 7)`, with other channels than the samples have values for."""
+    return walk_back(failure, partial(_describe_image_view, int(match[2]), int(match[3])))
+
+
+def _describe_image_view(wanted: int, channels: int, failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return the view of a line that made another number of samples than the wanted channels would."""
+    for call in ast.walk(node):
+        method = call.func if isinstance(call, ast.Call) else None
+        if not isinstance(call, ast.Call) or not isinstance(method, ast.Attribute) or len(call.args) < 3:
+            continue
+        if method.attr not in ("view", "reshape") or text_of(call.args[0]) != "-1":
+            continue
+        held, made = compute(method.value, failure.frame), compute(call, failure.frame)
+        if not isinstance(held, Tensor) or not isinstance(made, Tensor) or made.shape[1] != channels:
+            continue
+        if held.shape[0] * wanted * prod(made.shape[2:]) == held.numel():
+            changed = ", ".join(["-1", str(wanted), *map(text_of, call.args[2:])])
+            told = f"{text_of(call)} at {source.place_of(call)} makes {made.shape[0]} samples of {held.shape[0]}"
+            return f"{told}, each of {held.shape[1]} values: {text_of(method)}({changed}) there"
     return None

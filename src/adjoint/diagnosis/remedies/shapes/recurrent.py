@@ -142,6 +142,11 @@ def fit_features(failure: Failure, match: re.Match[str]) -> str:
         return f"{x}, {size}, has no dimension of features, and {name} takes 1: {x}.unsqueeze(-1) is {(*size, 1)}"
     if len(size) == 3 and size[1] == int(match[1]):
         return f"{name} takes {match[1]} features last, and {x} is {size}: {x}.transpose(1, 2)"
+    helper = None if layer is None or layer.source is None or layer.source.origin is None else layer.source.origin.value
+    given = [text_of(each) for each in helper.args] if isinstance(helper, ast.Call) else []
+    if isinstance(helper, ast.Call) and hidden == int(match[2]) and given == [match[2], match[1]]:
+        exchanged = text_of(ast.Call(helper.func, helper.args[::-1], helper.keywords))
+        return f"{name} takes {match[1]} features, its input has {match[2]}: {exchanged} there, in the other order"
     return f"{name} takes {match[1]} features, its input has {match[2]}: {wanted}"
 
 

@@ -149,6 +149,10 @@ def _change_literal(
     call = node if isinstance(node, ast.Call) or origin is None else origin.value
     if not isinstance(call, ast.Call) or CREATION.search(text_of(call.func)) is None:
         return None
+    other = find_origin(failure.line.source, partner[0], failure.stack) if failure.line is not None else None
+    computed = None if other is None else other.value
+    if computed is not None and any(text_of(each) == text_of(node) for each in ast.walk(computed)):
+        return None  # what is computed of it has lost the size
     given = [each for each in call.args if isinstance(each, ast.Constant) and each.value == size]
     if len(given) != 1:
         return None

@@ -10,7 +10,7 @@ from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.operands import Origin, evaluate
 from adjoint.diagnosis.output_layer import OutputLayer
 from adjoint.diagnosis.remedies.losses import find_scores_layer
 from adjoint.diagnosis.remedies.registry import (
@@ -120,6 +120,11 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
         if 2 in (len(given), len(target)):
             return f"{x} is {given}, {y} is {target}: {deep}.flatten(1) has the shape of {flat}"
         return f"{x} is {given}, {y} is {target}: {y}.reshape({x}.shape)"
+    is_multiple = len(given) == len(target) == 1 and given[0] % max(target[0], 1) == 0 < target[0]
+    view = _find_flat_view(failure) if is_multiple else None
+    if view is not None:
+        told = f"{view.describe()} makes {given[0]} values of {target[0]} samples, {given[0] // target[0]} of each"
+        return f"{told}: .flatten(1).mean(1) there, or a layer before it that gives one"
     if given[:-1] == target[:-1]:
         return _advise_outputs(find_scores_layer(failure), given[-1], y, target[-1])
     own = failure.find_operand(y)
@@ -129,6 +134,18 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
         told = f"{y}{at(own)} is for {target[0]} samples, and this batch has {given[0]}"
         return f"{told}: {y}[:{given[0]}], made for each batch, or DataLoader(drop_last=True)"
     return f"{x} is {given}, {y} is {target}: both of one shape"
+
+
+def _find_flat_view(failure: Failure) -> Origin | None:
+    """Return the `view(-1)` of the user's forward that has merged the values of all samples."""
+    returned = find_forward_result(failure)
+    scope = None if returned is None else returned.source.scope_of(returned.node)
+    for each in ast.walk(scope) if scope is not None else ():
+        name = text_of(each.func).rpartition(".")[2] if isinstance(each, ast.Call) else ""
+        is_flat = isinstance(each, ast.Call) and [text_of(part) for part in each.args] == ["-1"]
+        if returned is not None and name in ("view", "reshape") and is_flat:
+            return Origin(returned.source, each)
+    return None
 
 
 def _find_state(failure: Failure) -> tuple[str, str] | None:

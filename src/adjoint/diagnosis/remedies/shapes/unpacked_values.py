@@ -69,7 +69,7 @@ def _fits_exchanged(failure: Failure, x: str, y: str) -> bool:
     for each in ast.walk(changed):
         if isinstance(each, ast.Name) and each.id in (x, y):
             each.id = y if each.id == x else x
-    layer = failure.module()
+    layer = failure.module() if failure.modules else None
     width = None if layer is None else getattr(layer.value, "in_features", getattr(layer.value, "in_channels", None))
     value = evaluate(ast.Name(y, ast.Load()), failure.frame)
     is_wide = width is not None and width in tuple(value.shape)[1:]

@@ -27,6 +27,7 @@ from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
+from adjoint.nn.module.parameter import Parameter
 
 
 @remedy(r"zero-dimensional tensor \(at position \d+\) cannot be concatenated")
@@ -205,6 +206,9 @@ def fit_subscripts(failure: Failure, match: re.Match[str]) -> str:
         return f"{shapes}: {swapped}"
     told = f"{shapes}; {match[1]!r} is {match[4]}, and {match[2]} in operand {match[3]}"
     other = _find_other_letter(failure, match[1], int(match[3]))
+    made = next((each for each in failure.tensors() if isinstance(each.value, Parameter)), None)
+    if other is None and made is not None:
+        return f"{told}: one size for both, as {made.text}{at(made)} is made, or another letter there"
     return f"{told}: {other or 'one size for both, or another letter there'}"
 
 
@@ -216,8 +220,7 @@ def _find_other_letter(failure: Failure, letter: str, which: int) -> str | None:
     inputs, _, output = str(equation.value).replace(" ", "").partition("->")
     terms = inputs.split(",")
     used = dict.fromkeys(each for each in inputs if each.isalpha() and each not in terms[which])
-    free = next(each for each in "nmkxyz" if each not in inputs)
-    for other in (*used, free):
+    for other in used:
         changed = ",".join(term.replace(letter, other) if i == which else term for i, term in enumerate(terms))
         exchanged = output.translate(str.maketrans(letter + other, other + letter))
         for result in dict.fromkeys((output, exchanged)):
