@@ -58,6 +58,18 @@ def test_an_elementwise_chain_with_its_gradient_is_one_kernel() -> None:
     assert temporaries(fusion) == 0
 
 
+@pytest.mark.parametrize(("rows", "kernels"), [(64, 1), (512, 2)])
+def test_what_follows_a_large_product_that_is_kept_has_its_own_kernel(rows: int, kernels: int) -> None:
+    def step(x: Any, y: Any, w: Any) -> Any:
+        gradient = x @ y
+        return gradient, w - gradient * 0.1
+
+    arrays = numbers(rows, 16), numbers(16, 512), numbers(rows, 512)
+    fusion = fused(step, *arrays)
+    assert len(fusion.order) == kernels
+    assert len(fused(lambda x, y, w: w - x @ y * 0.1, *arrays).order) == 1  # not kept
+
+
 def test_kernels_that_an_equation_brings_together_become_one() -> None:
     fusion = fused(lambda x, y: ad.exp(x) * 2 + ad.sin(y) * 3, numbers(100, 100), numbers(100, 100))
     (group,) = fusion.order

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from adjoint.compiler.ir.graph import Value
@@ -122,6 +123,11 @@ def _split_concat(whole: Value) -> Iterator[tuple[Value, StridedView]]:
         start += part.shape[axis]
 
 
+def _lies_in_rows(access: Access) -> bool:
+    """True for memory of which a block has a part of each row."""
+    return access.strides[-1] == 1 and access.strides[-2] != 0 and not is_generated(access.base)
+
+
 class EpilogueWriter:
     """Writes the epilogue of one block after another into a kernel."""
 
@@ -132,18 +138,28 @@ class EpilogueWriter:
         """Code for one block: from its elements in registers to what is stored."""
         places = self._origin_addresses(origin)
         known: dict[object, Reg] = {}
-        for part in parts:
-            for value, access in self.epilogue.writes:
-                register = self.b.broadcast(self._register(value, part, places, known), part.value.type.lanes)
+        for _, row in groupby(parts, lambda part: part.offset[:-1]):
+            # All loads go before the stores: arrays often begin at one distance from a page, and a load waits for a
+            # store before it whose address ends in the same twelve bits.
+            stores = [
+                (self.b.broadcast(self._register(value, part, places, known), part.value.type.lanes), access, part)
+                for part in row
+                for value, access in self.epilogue.writes
+            ]
+            for register, access, part in stores:
                 self._store(register, access, places[access], part)
 
     def prefetch(self, origin: Sequence[Reg], rows: int, columns: int) -> None:
-        """Begin to bring near what a block of so many rows and columns is going to read, row by row."""
+        """Begin to bring near what a block of so many rows and columns is going to read, row by row.
+
+        With it what it writes: the loads after a store that waits for its line would wait too.
+        """
         b = self.b
-        accesses = [a for a in self.epilogue.reads.values() if a.strides[-1] == 1 and a.strides[-2]]
-        accesses = [access for access in dict.fromkeys(accesses) if not is_generated(access.base)]
-        if not accesses:
+        reads = [access for access in self.epilogue.reads.values() if _lies_in_rows(access)]
+        if not reads:
             return
+        writes = [access for _, access in self.epilogue.writes if _lies_in_rows(access)]
+        accesses = dict.fromkeys((*reads, *writes))
         places = self._origin_addresses(origin)
         with b.loop(0, rows) as row:
             for access in accesses:

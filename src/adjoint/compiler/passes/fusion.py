@@ -33,6 +33,9 @@ from adjoint.compiler.passes.materialize import is_kernel_op, is_view_or_generat
 
 MAX_ELEMENTS_TO_JOIN_UNRELATED = 4096  # of loops over one shape that are joined only to save a call
 STORE_ALIGNMENT_BYTES = 64
+# Of a product that the caller keeps, as it does a gradient: what follows a larger one reads and writes far memory, in
+# rows as short as a block; apart from it, it reads the product once more, and all in the order of its memory.
+MAX_KEPT_PRODUCT_BYTES = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +79,7 @@ class _Grouping:
 
     def __init__(self, graph: Graph, late: Set[Value], precision: str) -> None:
         self.inlined = frozenset(late)
+        self.outputs = frozenset(graph.outputs)
         self.values = GroupMap(precision, {v: StridedView.in_memory(v) for v in graph.inputs}, {})
         self.views, self.maker = self.values.views, self.values.maker
         self.groups: dict[Group, None] = {}  # in order, and quick to take one out
@@ -142,13 +146,9 @@ class _Grouping:
             joined, reason = self._best_group(value, shape, bases, makers)
             if joined is not None:
                 return joined
-        group = Group(
-            shape,
-            position,
-            reason,
-            None if kind is None else value,
-            kind is not None and not kind.fuses_epilogue(value),
-        )
+        is_large = value.op.family == "contraction" and size_value(value.nbytes) > MAX_KEPT_PRODUCT_BYTES
+        rejects_epilogue = not (kind and kind.fuses_epilogue(value)) or (is_large and value in self.outputs)
+        group = Group(shape, position, reason, value if kind else None, kind is not None and rejects_epilogue)
         self.groups[group] = None
         if shape is not None and kind is None:
             self.loops_by_shape.setdefault(shape, {})[group] = None
@@ -230,7 +230,11 @@ def _mark_stored(graph: Graph, order: list[Group], values: GroupMap) -> None:
             read_elsewhere.update([b for b in values.bases_of(value) if b in maker and maker[b] is not group])
     for group in order:
         stores_all = group.call or group.rejects_epilogue
-        group.stored.extend(v for v in group.equations if v in outputs or v in read_elsewhere or stores_all)
+        group.stored.extend(
+            v
+            for v in group.equations
+            if v in outputs or v in read_elsewhere or (stores_all and v not in group.prologue)
+        )
 
 
 def elide_concats(

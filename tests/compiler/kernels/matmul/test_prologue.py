@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -213,3 +215,18 @@ def test_a_product_prefetches_what_follows_it_reads() -> None:
         texts[name] = "".join(kernel.text for kernel in compiled._program().kernels.values())
     assert "prefetch" in texts["sum"]
     assert "prefetch" not in texts["alone"] + texts["bias"]
+
+
+def test_what_follows_a_product_loads_a_row_of_a_block_before_it_stores_it() -> None:
+    x, w, r, s = (ad.tensor(np.ones(s, np.float32)) for s in [(64, 48), (48, 80), (64, 80), (64, 80)])
+
+    def step(x: Any, w: Any, r: Any, s: Any) -> Any:
+        product = x @ w
+        return product, s + product * r
+
+    compiled = ad.compile(step)
+    compiled(x, w, r, s)
+    (kernel,) = compiled._program().kernels.values()
+    accesses = re.findall(r"(load|store) <\d+ x float>", kernel.text)
+    stores = [len([*turn]) for name, turn in groupby(accesses) if name == "store"]
+    assert min(stores) >= 4  # two for each of two registers at least
