@@ -230,3 +230,11 @@ def test_what_follows_a_product_loads_a_row_of_a_block_before_it_stores_it() -> 
     accesses = re.findall(r"(load|store) <\d+ x float>", kernel.text)
     stores = [len([*turn]) for name, turn in groupby(accesses) if name == "store"]
     assert min(stores) >= 4  # two for each of two registers at least
+
+
+def test_a_product_whose_gates_are_finished_together_prefetches_as_well() -> None:
+    cell = ad.nn.LSTM(32, 64)
+    compiled = ad.compile(lambda x: cell(x)[0])
+    compiled(ad.ones(6, 8, 32))
+    texts = {k.group.root.op.name: k.text for k in compiled._program().kernels.values() if k.group.root is not None}
+    assert "prefetch" in texts["gated_mm"]

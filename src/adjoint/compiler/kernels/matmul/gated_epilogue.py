@@ -88,18 +88,25 @@ def join_panels(b: Builder, finish: Finish, prepare: Prepare | None, width: int)
     return finish_joined, None if prepare is None else prepare_joined
 
 
-def finish_by_unit(b: Builder, finish: Finish, parts: int) -> Finish:
-    """The function that takes blocks of interleaved columns, and finishes the elements of all parts together."""
+def finish_by_unit(b: Builder, finish: Finish, prepare: Prepare | None, parts: int) -> tuple[Finish, Prepare | None]:
+    """The functions that take blocks of interleaved columns, and finish the elements of all parts together."""
+
+    def unit_of(column: Reg) -> Reg:
+        return b.emit(f"udiv i64 {column.name}, {parts}", column.type)
 
     def finish_units(origin: Sequence[Reg], blocks: Sequence[ResultRegister]) -> None:
         row, column = origin
-        unit_column = b.emit(f"udiv i64 {column.name}, {parts}", column.type)
         made = []
         for first in range(0, len(blocks), parts):
             together = blocks[first : first + parts]
             down, across = together[0].offset
             beside = tuple(block.value for block in together)
             made.append(ResultRegister((down, across // parts), beside[0], None, beside))
-        finish([row, unit_column], made)
+        finish([row, unit_of(column)], made)
 
-    return finish_units
+    def prepare_units(origin: Sequence[Reg], rows: int, columns: int) -> None:
+        assert prepare is not None
+        row, column = origin
+        prepare([row, unit_of(column)], rows, columns // parts)
+
+    return finish_units, None if prepare is None else prepare_units

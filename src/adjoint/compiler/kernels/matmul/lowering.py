@@ -149,12 +149,10 @@ def _write(
         numbers = [b.number(args, at + i) for i in range(len(epilogue.accesses.numbers))]
         writer = epilogue.finish(b, pointers, numbers)
         finish: Finish = writer
-        as_result = not (
-            plan.merged or plan.swapped or len(epilogue.roots) > 1
-        )  # a block's rows and columns are its own
+        as_result = not (plan.merged or plan.swapped)  # a block's rows and columns are its own
         prepare: Prepare | None = writer.prefetch if as_result else None
         if len(epilogue.roots) > 1:
-            finish = finish_by_unit(b, finish, len(epilogue.roots))
+            finish, prepare = finish_by_unit(b, finish, prepare, len(epilogue.roots))
         if width:
             finish, prepare = join_panels(b, finish, prepare, width)
         write_matmul(b, plan, operands[0], operands[1], scratch, tile, finish, prepare)
