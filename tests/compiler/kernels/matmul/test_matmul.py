@@ -231,6 +231,16 @@ def test_many_rows_of_great_depth_are_not_read_anew_for_every_few_columns() -> N
         assert not product.blocking.along_depth
 
 
+@pytest.mark.skipif(not WIDE, reason="narrower registers take another share of the second cache's bytes")
+@pytest.mark.parametrize(
+    ("m", "n", "k", "along"), [(128, 384, 1536, False), (256, 64, 2048, False), (5, 8, 4096, True)]
+)
+def test_lanes_run_along_a_depth_only_where_the_first_cache_holds_the_lines(
+    m: int, n: int, k: int, along: bool
+) -> None:
+    assert plan(matrix(m, k), matrix(k, n, layout="T")).blocking.along_depth == along
+
+
 def test_batch_of_rows_is_one_matrix() -> None:
     product = plan(matrix(4, 6, 16), matrix(16, 40))
     assert (product.merged, product.plane.m, product.plane.batch) == (1, 24, ())

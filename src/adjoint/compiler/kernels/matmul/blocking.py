@@ -40,7 +40,8 @@ TILE_PRODUCT_CYCLES, TILE_LOAD_CYCLES = (
     8.0,
 )  # a product of tiles, and filling one: 1.4 TFLOP/s of a core with 190 GFLOP/s
 L2_BYTES_PER_CYCLE = 24.0  # bytes in a cycle that reach the registers from the second cache
-FAR_BYTES_PER_CYCLE = 4.0  # and from beyond it
+L2_LINE_BYTES_PER_CYCLE = 30.0  # of lines that are read from their beginning to their end
+FAR_BYTES_PER_CYCLE = 4.0  # and those that come again and again from beyond it
 STREAM_CYCLES = 0.08  # for each row of the left operand that is read along with the others
 CACHE_WAYS, ALIAS_CYCLES = (
     8,
@@ -208,11 +209,14 @@ def _distance(size: int) -> float:
     return 0.0 if size <= L1_BYTES else 0.4 if size <= L2_BYTES else 1.0
 
 
-def _arrival_cycles(size: float, operand: float) -> float:
-    """Return the cycles in which `size` bytes arrive of an operand of so many, which are read again and again."""
-    if operand <= MAX_L1_PANEL_BYTES:
+def _arrival_cycles(size: float, operand: float, near: float, again: bool) -> float:
+    """Return the cycles in which `size` bytes arrive of an operand of so many, of which the first cache holds `near`.
+
+    `again`: whether all of them are read more than once.
+    """
+    if operand <= near:
         return 0.0
-    return size / (L2_BYTES_PER_CYCLE if operand <= L2_BYTES else FAR_BYTES_PER_CYCLE)
+    return size / (FAR_BYTES_PER_CYCLE if again and operand > L2_BYTES else L2_LINE_BYTES_PER_CYCLE)
 
 
 def _paired_blockings(
@@ -294,11 +298,10 @@ def _blocks(
 def _blockings_along_depth(
     machine: Machine, m: int, n: int, k: int, left: MatrixStrides, right: MatrixStrides
 ) -> Iterator[Blocking]:
-    lanes, size = machine.lanes, machine.itemsize
-    register = lanes * size
+    lanes = machine.lanes
     if k < 2 * lanes:
         return
-    vectors = -(-k // lanes)
+    vectors, line, register = -(-k // lanes), k * machine.itemsize, lanes * machine.itemsize
     pack_left, pack_right = left.column != 1, right.row != 1
     if pack_left and m > 4:
         return
@@ -314,9 +317,10 @@ def _blockings_along_depth(
             panels, across = -(-m // rows), n / width
             sets, mean = _sets(sums), m / panels
             sums = mean * width
-            # The rows pass anew for each panel of columns, and the panel for each block of rows, while the rows pass.
-            arriving = _arrival_cycles(mean * register, m * k * size) if across > 1 else 0.0
-            arriving += _arrival_cycles(width * register, width * k * size) if panels > 1 else 0.0
+            # Each panel reads all of the left operand, and a block the panel's lines again.
+            arriving = _arrival_cycles(mean * register, m * line, L1_BYTES, across > 1)
+            if (rows + width) * line > MAX_L1_PANEL_BYTES:
+                arriving += _arrival_cycles(width * register, width * line, 0, panels > 1)
             starting = max(sums, mean + width) / STARTS_PER_CYCLE
             step = max(starting, SUM_WAIT_CYCLES / sets, arriving) + LOOP_TURN_CYCLES
             cycles = (
