@@ -13,12 +13,12 @@ from adjoint.autograd.engine.node_call import sum_to_input
 from adjoint.autograd.engine.saved_values import make_rule_call, unpack_node_values
 from adjoint.core.graph.node import Leaf, Node, Vertex
 from adjoint.core.graph.not_implemented import refuse_gradient
+from adjoint.core.op.recorder import allocate_tensor
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.tensor import Tensor, restore_saved
 from adjoint.core.typing import Operand
 
 ndarray = np.ndarray
-new = object.__new__
 
 
 def can_run_recorded(node: Vertex, g: Operand) -> bool:
@@ -78,7 +78,7 @@ def _restore_all(saved: tuple[Operand, ...], node: Node) -> list[Operand]:
         elif type(value) is not ndarray or type(maker) is Leaf:
             restored.append(restore_saved(value, maker))
         else:
-            tensor = new(Tensor)
+            tensor = allocate_tensor()
             tensor.array, tensor.node = value, maker
             tensor._grad = tensor.storage_ = None
             restored.append(tensor)

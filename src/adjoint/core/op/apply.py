@@ -13,7 +13,7 @@ from adjoint.core.op.evaluation import _promote_operands, compute, evaluate
 from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
 from adjoint.core.op.op_timer import find_op_timer
-from adjoint.core.op.recorder import attach_node
+from adjoint.core.op.recorder import allocate_tensor, attach_node
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
@@ -25,7 +25,6 @@ from adjoint.core.typing import Operand, Operands, Params
 
 ndarray, generic = np.ndarray, np.generic  # 0-d gradients between NumPy's functions are scalars
 NO_PARAMS: Params = {}
-new = object.__new__
 
 
 def apply(op: Op, inputs: Operands, params: Params) -> Tensor:
@@ -55,7 +54,7 @@ def apply(op: Op, inputs: Operands, params: Params) -> Tensor:
             data = np.asarray(data)
     else:
         data = compute(op, operands, params)
-    out = new(Tensor)
+    out = allocate_tensor()
     out.array = data
     out.node = out._grad = out.storage_ = None
     if modes is not None:

@@ -19,7 +19,7 @@ from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.evaluation import compute
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
-from adjoint.core.op.recorder import record_output, wrap_unrecorded
+from adjoint.core.op.recorder import allocate_tensor, record_output, wrap_unrecorded
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.storage import is_inference
@@ -43,7 +43,7 @@ NAMES: dict[str, Operand] = {
     "kernel_provider": kernel_provider,
     "mode": mode,
     "ndarray": np.ndarray,
-    "new": object.__new__,
+    "allocate_tensor": allocate_tensor,
     "nondefault": nondefault,
     "record_output": record_output,
     "retry_ignoring_fp_errors": retry_ignoring_fp_errors,
@@ -72,7 +72,7 @@ def make(op, evaluated, rules, weight, masks, find_mask, copy_saved):
             if type(data) is not ndarray:
                 data = asarray(data)
         if unrecorded or data.dtype.kind not in FLOATING:
-            out = new(Tensor)
+            out = allocate_tensor()
             out.array = data
             out.node = out._grad = out.storage_ = None
             if modes is not None and modes["detach_record"] is not None:

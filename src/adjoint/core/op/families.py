@@ -33,7 +33,7 @@ from adjoint.core.op.op_errors import (
     retry_ignoring_fp_errors,
     with_operand_check,
 )
-from adjoint.core.op.recorder import record_output
+from adjoint.core.op.recorder import allocate_tensor, record_output
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.slot import Slot
@@ -43,7 +43,6 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 
 ndarray = np.ndarray
-new = object.__new__
 BOOL = np.dtype(np.bool_)
 int64, INT64 = np.int64, np.dtype(np.int64)
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
@@ -131,7 +130,7 @@ def unary(
             if type(data) is not ndarray:
                 data = np.asarray(data)
             if xn is None or bool_result or (nondefault.count and not mode.recording):
-                out = new(Tensor)
+                out = allocate_tensor()
                 out.array = data
                 out.node = out._grad = out.storage_ = None
                 if nondefault.count:
@@ -265,7 +264,7 @@ def binary(
                 if type(data) is not ndarray:
                     data = np.asarray(data)
                 if (xn is None and yn is None) or (nondefault.count and not mode.recording):
-                    out = new(Tensor)
+                    out = allocate_tensor()
                     out.array = data
                     out.node = out._grad = out.storage_ = None
                     if nondefault.count:
@@ -335,7 +334,7 @@ def movement_op(
 
     def declare(function: Function) -> Function:
         op = _make_op(function, family="movement", spec=spec, index=index, linear=True, **facets)
-        return publish(make_movement_call(op, function, view, method), op, view=view)
+        return publish(make_movement_call(op, function, view, method), op, view=view, method=method)
 
     return declare
 

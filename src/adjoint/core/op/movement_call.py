@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adjoint.core.graph.node import Node, next_sequence_nr
-from adjoint.core.graph.source_location import recorded_pass, recorder_files, user_instruction
+from adjoint.core.graph.source_location import recorded_pass, recorder_files
 from adjoint.core.op.apply import apply
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
+from adjoint.core.op.recorder import allocate_tensor, record_output, wrap_unrecorded
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.storage import (
     DEFAULT_CREATION,
@@ -35,7 +36,7 @@ from adjoint.core.typing import Array, Function, Operand, Params
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
 
-ndarray, new, ref = np.ndarray, object.__new__, weakref.ref
+ndarray, ref = np.ndarray, weakref.ref
 
 
 def make_movement_call(op: Op, function: Function, view: bool, method: Function | None) -> Callable[..., Tensor]:
@@ -53,36 +54,16 @@ def make_movement_call(op: Op, function: Function, view: bool, method: Function 
             data = function(array, **params) if method is None else method(array, params[first])
         except EVALUATION_ERRORS as error:
             data = retry_ignoring_fp_errors(op, (array,), params, error)
-        out = new(Tensor)
-        out.array = data
-        out._grad = out.node = out.storage_ = None
-        if modes is not None:
-            cut = modes["detach_record"]
-            if cut is not None:
-                out._detach_record = cut
         if not given:  # a gradient in a backward pass
-            return out
-        if x.node is not None and (modes is None or modes["recording"]):  # as `record_output` does it
-            node = Node()
-            node.op, node.parents, node.params = op, (x.node,), params
-            node.shapes, node.saved_values, node.hooks = (array.shape,) if saves_shapes else None, None, None
-            node.shape, node.dtype = data.shape, data.dtype
-            frame = _getframe(1)
-            while recorder_files[frame.f_code.co_filename]:
-                outer = frame.f_back
-                if outer is None:
-                    break
-                frame = outer
-            node.code, node.instruction_offset = frame.f_code, frame.f_lasti
-            if node.code is recorded_pass.code:
-                node.code, node.instruction_offset = recorded_pass.find_line()
-            node.sequence_nr = next_sequence_nr()
-            out.node = node
+            return wrap_unrecorded(data)
         if view:
             base = data.base
             if data is array or (base is not None and (base is array or base is array.base)):
-                register_view(x, out, ((op, params, array.shape, data.shape),), modes)
-        return out
+                return make_view(x, data, ((op, params, array.shape, data.shape),), modes)
+        node = x.node
+        if node is None or (modes is not None and not modes["recording"]):
+            return wrap_unrecorded(data)
+        return record_output(data, op, (node,), params, (array.shape,) if saves_shapes else None, None)
 
     return call
 
@@ -94,12 +75,10 @@ def index_view(x: Tensor, array: Array, key: Operand) -> Tensor | None:
     its base is written.
     """
     modes = None
-    recorded = x.node is not None
     if nondefault.count:
         modes = mode.__dict__
         if modes["needs_slow_path"]:
             return None
-        recorded = recorded and modes["recording"]
     try:
         data = array[key]
         if type(data) is not ndarray:  # a scalar, where all dimensions had integers
@@ -109,45 +88,63 @@ def index_view(x: Tensor, array: Array, key: Operand) -> Tensor | None:
             data = array[(*kept, ...) if ... not in kept else tuple(kept)].reshape(data.shape)
     except IndexError:
         return None
-    out = new(Tensor)
+    if x.node is None or (modes is not None and not modes["recording"]):
+        return make_view(x, data, ((None, key, array.shape, data.shape),), modes)
+    steps, called = index_steps_slot.call(array.shape, key)
+    return make_view(x, data, steps, modes, called)
+
+
+def make_view(x: Tensor, data: Array, steps: Steps, modes: Params | None, called: str = "") -> Tensor:
+    """Return the tensor of the array `data`, a view of `x` that `steps` lead to, with a node for each if recorded.
+
+    It does what `record_output` and `share_steps` do, without calls of functions. `modes`: this thread's, which have
+    their defaults but for `recording`; None if that has its default, too. `called`: the name of the last node, if it
+    has not that of its op. The caller's caller is the first that may be the user's.
+    """
+    out = allocate_tensor()
     out.array = data
-    out._grad = out.node = out.storage_ = None
+    out._grad = out.node = None
+    made = DEFAULT_CREATION
     if modes is not None:
+        if not modes["recording"]:
+            made = NO_GRAD_CREATION
         cut = modes["detach_record"]
         if cut is not None:
             out._detach_record = cut
-    steps: Steps = ((None, key, array.shape, data.shape),)
-    if recorded:
-        steps, called = index_steps_slot.call(array.shape, key)
-        code, offset = user_instruction(2)
+    parent = x.node
+    if parent is not None and made is DEFAULT_CREATION:
+        try:
+            frame = _getframe(2)
+        except ValueError:  # the op's call is the first function of its thread
+            frame = _getframe(1)
+        while recorder_files[frame.f_code.co_filename]:
+            outer = frame.f_back
+            if outer is None:
+                break
+            frame = outer
+        code, offset = frame.f_code, frame.f_lasti
+        if code is recorded_pass.code:
+            code, offset = recorded_pass.find_line()
         for op, params, before, after in steps:  # the tensors between have no place in the program
-            step: Operand = op
             node = Node()
-            node.op, node.parents, node.params = step, (out.node or x.node,), params
+            step: Operand = op
+            node.op, node.parents, node.params = step, (parent,), params
             node.shapes, node.saved_values, node.hooks = (before,) if step.saves_shapes else None, None, None
             node.shape, node.dtype = after, data.dtype
             node.code, node.instruction_offset = code, offset
             node.sequence_nr = next_sequence_nr()
-            out.node = node
+            parent = node
         if called:
             node.called = called
-    register_view(x, out, steps, modes)
-    return out
-
-
-def register_view(x: Tensor, out: Tensor, steps: Steps, modes: Params | None) -> None:
-    """Register `out` as a view of `x` that `steps` lead to, as `share_steps` does it, without calls of functions.
-
-    `modes`: this thread's, which have their defaults but for `recording`; None if that has its default, too.
-    """
-    made = DEFAULT_CREATION if modes is None or modes["recording"] else NO_GRAD_CREATION
+        out.node = parent
     held = x.storage_
     place: View[Tensor] = View()
     if type(held) is View:
         around, storage = held.base.storage_, held.storage
         if storage is not around and (type(around) is not View or storage is not around.storage):
+            out.storage_ = None
             share_steps(x, out, steps)  # the base was given other memory
-            return
+            return out
         path = held.path
         place.path = (*path, *steps) if len(path) < MAX_FLAT_PATH_STEPS else (path, *steps)
         place.base, place.creation_meta = held.base, held.creation_meta if made is DEFAULT_CREATION else made
@@ -156,8 +153,9 @@ def register_view(x: Tensor, out: Tensor, steps: Steps, modes: Params | None) ->
             held = x.storage_ = Storage()
             held.aliases.append(ref(x))
         elif type(held) is not Storage:
+            out.storage_ = None
             share_steps(x, out, steps)
-            return
+            return out
         storage = held
         place.path, place.base, place.creation_meta = steps, x, made
     place.storage = storage
@@ -166,6 +164,7 @@ def register_view(x: Tensor, out: Tensor, steps: Steps, modes: Params | None) ->
     aliases.append(ref(out))
     if len(aliases) > storage.prune_at:
         storage.prune()
+    return out
 
 
 def _call_in_modes(op: Op, x: Operand, array: Operand, params: Params, view: bool) -> Tensor:

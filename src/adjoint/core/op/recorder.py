@@ -11,6 +11,7 @@ from sys import _getframe
 from typing import TYPE_CHECKING, Any
 
 from adjoint.core.graph.node import GraphNode, Node, OutputSlot, Parents, next_sequence_nr
+from adjoint.core.graph.object_allocation import make_allocator
 from adjoint.core.graph.source_location import recorded_pass, recorder_files
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.storage import MAX_FLAT_PATH_STEPS, CreationMeta, View
@@ -20,7 +21,7 @@ from adjoint.core.typing import Array, Operand, Params
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
 
-new = object.__new__
+allocate_tensor, allocate_slot = make_allocator(Tensor), make_allocator(OutputSlot)
 ref = weakref.ref
 Shapes = tuple[tuple[int, ...], ...] | None
 
@@ -47,7 +48,7 @@ def record_output(
     if node.code is recorded_pass.code:
         node.code, node.instruction_offset = recorded_pass.find_line()
     node.sequence_nr = next_sequence_nr()
-    out = new(Tensor)
+    out = allocate_tensor()
     out.array, out.node = data, node
     out._grad = out.storage_ = None
     return out
@@ -55,7 +56,7 @@ def record_output(
 
 def wrap_unrecorded(data: Array) -> Tensor:
     """Return a tensor of the array `data` without history, which notes where recording was switched off."""
-    out = new(Tensor)
+    out = allocate_tensor()
     out.array = data
     out.node = out._grad = out.storage_ = None
     if nondefault.count:
@@ -115,7 +116,7 @@ def record_views(
     found: list[Tensor] = []
     aliases, dtype = storage.aliases, x.array.dtype
     for data, params in zip(pieces, places, strict=True):
-        out = new(Tensor)
+        out = allocate_tensor()
         out.array = data
         out.node = out._grad = None
         shape = data.shape
@@ -125,7 +126,7 @@ def record_views(
         view.base, view.creation_meta, view.storage = base, made, storage
         aliases.append(ref(out))
         if owner is not None:
-            out.node = slot = new(OutputSlot)  # without `__init__`, which would cost as much as all of this
+            out.node = slot = allocate_slot()  # without `__init__`, which would cost as much as all of this
             slot.owner, slot.number, slot.shape, slot.dtype = owner, len(found), shape, dtype
             slot.sequence_nr, slot.hooks = next_sequence_nr(), None
         found.append(out)

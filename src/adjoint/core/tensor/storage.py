@@ -25,6 +25,9 @@ ref = weakref.ref
 Seen = TypeVar("Seen", bound="TensorLike")  # the tensors that see a memory
 
 
+MIN_PRUNED_ALIASES = 32  # of fewer, the search for dead ones takes longer for each than to register it
+
+
 class Storage(Generic[Seen]):
     """The memory shared by a tensor, its views and detached aliases. A tensor never aliased or written has none."""
 
@@ -33,7 +36,7 @@ class Storage(Generic[Seen]):
     def __init__(self) -> None:
         self.version = 0
         self.aliases: list[weakref.ref[Seen]] = []
-        self.prune_at = 8
+        self.prune_at = MIN_PRUNED_ALIASES
 
     def alive_aliases(self) -> list[Seen]:
         """Return the live tensors that share this memory."""
@@ -54,7 +57,7 @@ class Storage(Generic[Seen]):
     def prune(self) -> None:
         """Remove dead tensors: a parameter may get a new view in each step, and drop it."""
         self.aliases = [r for r in self.aliases if r() is not None]
-        self.prune_at = 2 * len(self.aliases) + 8
+        self.prune_at = 2 * len(self.aliases) + MIN_PRUNED_ALIASES
 
 
 class CreationMeta(Enum):

@@ -12,6 +12,7 @@ import numpy as np
 from adjoint.core.dtype.device import CPU, META, device, require_cpu
 from adjoint.core.dtype.dtype import DTYPES, dtype
 from adjoint.core.graph.node import Leaf, Node, OutputSlot, PackedValue, Vertex
+from adjoint.core.graph.object_allocation import make_allocator
 from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.notebook import show_in_notebook
@@ -288,6 +289,9 @@ class Tensor(AutogradMeta):
         return rebuild, (type(self), self.numpy_view("pickle"), self.requires_grad, self.__dict__ or None)
 
 
+_allocate_tensor = make_allocator(Tensor)
+
+
 def init_slots(tensor: Tensor, array: Operand) -> Tensor:
     """Set the slots of a bare tensor object to `array` and no history."""
     tensor.array = array
@@ -299,7 +303,7 @@ def init_slots(tensor: Tensor, array: Operand) -> Tensor:
 
 def wrap(array: Operand) -> Tensor:
     """Return a tensor of `array`, without history."""
-    tensor = new(Tensor)
+    tensor = _allocate_tensor()
     tensor.array = array
     tensor.node = tensor._grad = tensor.storage_ = None
     return tensor
@@ -307,7 +311,7 @@ def wrap(array: Operand) -> Tensor:
 
 def shallow_copy(x: Tensor) -> Tensor:
     """Return a new tensor of the same memory and tangents, without history."""
-    out = init_slots(new(Tensor), x.array)
+    out = init_slots(_allocate_tensor(), x.array)
     out.storage_ = x.storage_
     tangents = tangents_of(x)
     if tangents is not None:

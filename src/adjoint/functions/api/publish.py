@@ -12,6 +12,7 @@ from adjoint.core.graph.node import Node, named_node_class, next_sequence_nr
 from adjoint.core.op.families import OPERANDS
 from adjoint.core.op.op_errors import name_call
 from adjoint.core.op.signature import parameters_of
+from adjoint.core.op.view_replay import replay_views
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, shallow_copy
 from adjoint.core.typing import Array, Operand
@@ -40,6 +41,7 @@ def public(
     method: bool = True,
     varargs_ints: bool = False,
     overload: Any = None,
+    view: bool = False,
 ) -> Callable[[Function], Function]:
     """Publish a function of tensors under its own and further `names` as Tensor methods.
 
@@ -47,7 +49,7 @@ def public(
     method with the trailing underscore; a function there computes the same of an array and arrays of its shape, or
     returns None for what only the whole function computes. `varargs_ints`: the second parameter is a tuple of integers,
     which callers may also give one by one; `overload` is a type and a function, for a value of that type in place of
-    the integers.
+    the integers. `view`: what is made of a tensor and integers is a view, by one step that depends on its shape alone.
     """
 
     def publish(function: Function) -> Function:
@@ -55,6 +57,8 @@ def public(
         call = _with_array_api_names(function) if "dim" in parameters else function
         if varargs_ints:
             call = _with_varargs_ints(function, list(parameters)[1], overload)
+        if view:
+            call = replay_views(call, varargs_ints)
         for name in (function.__name__, *names):
             if method:
                 setattr(Tensor, name, call)

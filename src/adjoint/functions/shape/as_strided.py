@@ -69,7 +69,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     )
 
 
-@public()
+@public(view=True)
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return a view of the pieces of `size` at every `step` of a dimension, as a last dimension; they may overlap.
 

@@ -32,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@public()
+@public(view=True)
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Return a view of a diagonal of two dimensions, as the last dimension. Raises RuntimeError for equal dims."""
     first, second = one_dim(dim1, input.ndim), one_dim(dim2, input.ndim)

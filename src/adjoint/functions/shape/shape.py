@@ -50,7 +50,7 @@ def _infer_size(shape: Shape, count: int) -> tuple[int, ...]:
     raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
 
 
-@public(varargs_ints=True)
+@public(varargs_ints=True, view=True)
 def reshape(input: Tensor, shape: Any) -> Tensor:
     """Return the elements in row-major order under another shape.
 
@@ -120,7 +120,7 @@ def _check_view_sizes(input: Tensor, dtype: DType, old: int, new: int, start: in
             raise RuntimeError(f"self.stride({d}) must be divisible by {ratio} {named}, but got {stride}")
 
 
-@public(varargs_ints=True, overload=((DType, type), lambda x, kind: _view_as_dtype(x, as_dtype(kind))))
+@public(varargs_ints=True, overload=((DType, type), lambda x, kind: _view_as_dtype(x, as_dtype(kind))), view=True)
 def view(self: Tensor, shape: Any, *, dtype: DtypeLike = None) -> Tensor:
     """Return the same memory under another shape, or as another dtype.
 
@@ -159,7 +159,7 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     return reshape(self, other.array.shape)
 
 
-@public()
+@public(view=True)
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Return the tensor with dimensions `start_dim` to `end_dim` joined into one.
 
@@ -194,7 +194,7 @@ def ravel(input: Tensor) -> Tensor:
     return movement.reshape(contiguous(input), shape=(input.numel(),))
 
 
-@public()
+@public(view=True)
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Split dimension `dim` into these `sizes`, one of which may be -1. Raises RuntimeError unless they fit."""
     if isinstance(dim, str):
@@ -223,7 +223,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return movement.reshape(input, shape=(*shape[:d], *parts, *shape[d + 1 :]))
 
 
-@public(varargs_ints=True)
+@public(varargs_ints=True, view=True)
 def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
     """Return a view with the dimensions in the order `dims`.
 
@@ -255,7 +255,7 @@ def _permutation(dims: tuple[int, ...]) -> tuple[int, ...]:
     return axes
 
 
-@public("swapaxes", "swapdims")
+@public("swapaxes", "swapdims", view=True)
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Return a view with two dimensions exchanged.
 
@@ -281,7 +281,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 swapaxes = swapdims = transpose
 
 
-@public()
+@public(view=True)
 def t(input: Tensor) -> Tensor:
     """Return the transpose of a matrix; a vector stays. Raises RuntimeError above two dimensions."""
     rank = len(input.array.shape)
@@ -309,7 +309,7 @@ for _name, _of in {"T": _reverse_dims, "mT": _transpose_last_two}.items():
     setattr(Tensor, _name, property(_of))
 
 
-@public()
+@public(view=True)
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Move dimensions `source` to `destination`; the others keep their order. Raises RuntimeError for repeats."""
     froms, tos = ((v,) if isinstance(v, int) else tuple(v) for v in (source, destination))
@@ -333,13 +333,13 @@ def _find_moved_axes(rank: int, froms: Shape, tos: Shape) -> tuple[int, ...]:
     return tuple([places[i] if i in places else next(rest) for i in range(rank)])
 
 
-@public()
+@public(view=True)
 def moveaxis(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Return `movedim`, as NumPy calls it."""
     return movedim(input, source, destination)
 
 
-@public()
+@public(view=True)
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """Return a view with a dimension of size 1 inserted at `dim`.
 
@@ -357,7 +357,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return out if out.node is None else rename_node(out, "UnsqueezeBackward0")
 
 
-@public()
+@public(view=True)
 def squeeze(input: Tensor, dim: Dims = None, *others: int) -> Tensor:
     """Return a view without dimensions of size 1.
 
@@ -389,7 +389,7 @@ def squeeze(input: Tensor, dim: Dims = None, *others: int) -> Tensor:
     return rename_node(movement.reshape(input, shape=shape), f"SqueezeBackward{kind}")
 
 
-@public(varargs_ints=True)
+@public(varargs_ints=True, view=True)
 def expand(self: Tensor, size: Sequence[int]) -> Tensor:
     """Return a view in which dimensions of size 1, and new leading ones, repeat their elements without a copy.
 
@@ -442,7 +442,7 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
     return _expand(self, other.array.shape)
 
 
-@public(varargs_ints=True)
+@public(varargs_ints=True, view=True)
 def broadcast_to(input: Tensor, shape: Sequence[int]) -> Tensor:
     """Return `expand` to `shape`, a tuple or its numbers one by one."""
     return expand(input, shape)
@@ -476,7 +476,7 @@ def broadcast_shapes(*shapes: ShapeLike) -> Size:
         raise RuntimeError(str(error)) from error
 
 
-@public()
+@public(view=True)
 def narrow(input: Tensor, dim: int, start: Tensor | int, length: int) -> Tensor:
     """Return `length` elements from `start` along `dim`. Raises RuntimeError outside the dimension."""
     shape = input.array.shape
@@ -502,7 +502,7 @@ def narrow(input: Tensor, dim: int, start: Tensor | int, length: int) -> Tensor:
     return movement.slice(input, bounds=bounds)
 
 
-@public()
+@public(view=True)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """Return the elements at position `index` of `dim`, without that dimension. Raises IndexError outside of it."""
     shape = input.array.shape
