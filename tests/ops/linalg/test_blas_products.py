@@ -11,11 +11,13 @@ from tests.support.scripts import output_of
 
 import adjoint as ad
 from adjoint.core.op.eager_kernels import kernel_provider
+from adjoint.core.op.op import op_of
 from adjoint.core.op.thread_crew import ThreadCrew, thread_crew
 from adjoint.core.runtime import threads
 from adjoint.core.runtime.threads import one_blas_thread
 from adjoint.ops.linalg import blas_products
 from adjoint.ops.linalg.blas_products import MAX_PARTS, multiply_matrices
+from adjoint.ops.linalg.matmul import bmm
 
 rng = np.random.default_rng(0)
 needs_blas = pytest.mark.skipif(one_blas_thread.count_threads() is None, reason="NumPy's BLAS is not known")
@@ -211,3 +213,23 @@ def test_small_products_never_leave_the_thread() -> None:
         pytest.skip("NumPy's BLAS starts no threads here")
     assert calm.startswith("True")
     assert numpys == "False"  # NumPy's own product does wake them: the number is given back
+
+
+def test_stacks_of_outer_products_are_products_of_elements() -> None:
+    x, y = rng.standard_normal((5, 3, 1)), rng.standard_normal((5, 1, 4))
+    assert np.array_equal(bmm(x, y).numpy(), x * y)
+    assert np.array_equal(bmm(x[:1], y).numpy(), x[:1] * y)
+
+
+@pytest.mark.skipif(not kernel_provider.ready(), reason="there are no kernels")
+def test_large_stacks_are_multiplied_by_a_kernel_in_both_directions() -> None:
+    x, y = (ad.tensor(rng.standard_normal((24, 64, 48)), requires_grad=True) for _ in range(2))
+    before = len(op_of(bmm).native.kernels)
+    out = x @ y.mT
+    out.backward(out.detach())
+    assert len(op_of(bmm).native.kernels) > before
+    a, b = x.detach().numpy(), y.detach().numpy()
+    expected = np.matmul(a, b.swapaxes(1, 2))
+    np.testing.assert_allclose(out.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(x.grad.numpy(), np.matmul(expected, b), rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(y.grad.numpy(), np.matmul(expected.swapaxes(1, 2), a), rtol=1e-12, atol=1e-10)

@@ -99,34 +99,53 @@ def _try_mask(x: Tensor, mask: Array) -> Tensor | None:
 
 
 def _try_index_arrays(x: Tensor, key: tuple[Operand, ...]) -> Tensor | None:
-    """Return x[key] for a tuple with integer tensors, beside which are only integers and `:`; else None."""
-    shape, rank = x.array.shape, len(x.array.shape)
-    if len(key) > rank or type(x.array) is not np.ndarray:
+    """Return x[key] for a tuple with integer tensors beside integers, slices, None and `...`; else None."""
+    if type(x.array) is not np.ndarray:
         return None
     arrays: list[Tensor] = []
-    pattern: list[int | None] = []
-    integers: list[tuple[int, int]] = []
-    for d, item in enumerate(key):
+    basic: list[Operand] = []  # the key without the arrays
+    pattern: list[int | None] = []  # for each dimension of what that leads to
+    used, fill_at, is_whole = 0, -1, True
+    for item in key:
         kind = type(item)
+        if kind is list and item and all(type(n) is int for n in item):
+            item, kind = constant(np.array(item, np.int64)), Tensor
         if kind is Tensor:
             array = item.array
-            if type(array) is not np.ndarray or not array.shape or array.dtype.kind != "i":
+            if type(array) is not np.ndarray or array.dtype.kind != "i" or array.dtype.itemsize < 4:
                 return None
-            pattern.append(len(arrays))
-            arrays.append(item)
-        elif kind is int:
-            if not -shape[d] <= item < shape[d]:
+            if array.shape:
+                pattern.append(len(arrays))
+                arrays.append(item)
+                item = slice(None)
+            else:
+                is_whole = False
+        elif item is Ellipsis:
+            if fill_at >= 0:
                 return None
-            integers.append((d, item % shape[d]))
-        elif kind is slice and item.start is None is item.stop and item.step is None:
+            fill_at = len(pattern)
+        elif kind is slice:
             pattern.append(None)
+            is_whole = is_whole and item.start is None is item.stop and item.step is None
+        elif item is None:
+            pattern.append(None)
+            is_whole = False
+        elif kind is int:
+            is_whole = False
         else:
             return None
-    if not arrays:
+        basic.append(item)
+        used += item is not None and item is not Ellipsis
+    rank = len(x.array.shape)
+    if not arrays or used > rank:
         return None
-    for d, at in reversed(integers):
-        x = movement.select(x, axis=d, at=at)
-    return indexing.index(x, *arrays, pattern=(*pattern, *(None,) * (rank - len(key))))
+    fill_at = len(pattern) if fill_at < 0 else fill_at
+    pattern[fill_at:fill_at] = [None] * (rank - used)
+    view: Tensor | None = x
+    if not is_whole:
+        plain = as_basic_key(tuple(basic))
+        view = None if plain is NOT_BASIC else index_view(x, x.array, plain)
+    return None if view is None else indexing.index(view, *arrays, pattern=tuple(pattern))
 
 
 def _apply_basic_indices(x: Tensor, plan: IndexPlan) -> Tensor:

@@ -50,12 +50,20 @@ def multiply_matrices(x: Array, y: Array, out: Array | None = None) -> Array:
     if multiplications <= MAX_UNTHREADED_MATRICES and (
         multiplications <= MAX_UNTHREADED or (x.shape[-2] > 1 and y.shape[-1] > 1)
     ):
-        if x.ndim == y.ndim == 2 and 1 not in (*x.shape, *y.shape) and (out is None or out.flags.c_contiguous):
-            return x.dot(y, out)  # the same call of BLAS, sooner; of single rows or columns it is another, with threads
-        return np.matmul(x, y, out=out)
+        return _multiply_whole(x, y, out)
+    # of stacks that broadcast the shapes alone do not tell yet how many there are
+    is_shared = multiplications * x.itemsize >= MIN_SHARED_BYTES or x.shape[:-2] != y.shape[:-2]
+    multiply = _multiply_parts if is_shared and x.dtype.kind == "f" else _multiply_whole
+    if one_blas_thread.is_needless():
+        return multiply(x, y, out)
     with one_blas_thread:
-        is_shared = multiplications * x.itemsize >= MIN_SHARED_BYTES or x.ndim > 2 or y.ndim > 2
-        return _multiply_parts(x, y, out) if is_shared and x.dtype.kind == "f" else np.matmul(x, y, out=out)
+        return multiply(x, y, out)
+
+
+def _multiply_whole(x: Array, y: Array, out: Array | None) -> Array:
+    if x.ndim == y.ndim == 2 and 1 not in (*x.shape, *y.shape) and (out is None or out.flags.c_contiguous):
+        return x.dot(y, out)  # the same call of BLAS, sooner; of single rows or columns it is another, with threads
+    return np.matmul(x, y, out=out)
 
 
 def _multiply_parts(x: Array, y: Array, out: Array | None) -> Array:
@@ -68,6 +76,8 @@ def _multiply_parts(x: Array, y: Array, out: Array | None) -> Array:
     result = np.empty(shape, np.result_type(x, y)) if out is None else out
     axis, step = _divide(shape, x.shape[-1])
     threads = count_product_threads()
+    if threads == 1 and axis < len(shape) - 2:
+        return np.matmul(x, y, out=result)
     if len(shape) == 2 and kernel_provider.enabled and tiles_slot.call(x, y, result, axis, step, threads):
         return result
     x, y = (np.broadcast_to(a, (*batch, *a.shape[-2:])) for a in (x, y))
