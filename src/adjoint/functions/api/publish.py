@@ -18,7 +18,13 @@ from adjoint.core.tensor.tensor import Tensor, shallow_copy
 from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.dim_args import parse_shape
 from adjoint.functions.api.out import check_no_overlap, write_out
-from adjoint.functions.api.quiet_write import mark_quiet_write, quiet_array, try_inplace_compute, try_inplace_ufunc
+from adjoint.functions.api.quiet_write import (
+    mark_quiet_write,
+    quiet_array,
+    try_inplace_compute,
+    try_inplace_ufunc,
+    try_inplace_write,
+)
 from adjoint.ops.mutation.inplace import write_in_place
 
 if TYPE_CHECKING:
@@ -42,6 +48,7 @@ def public(
     varargs_ints: bool = False,
     overload: Any = None,
     view: bool = False,
+    write: Callable[..., bool] | None = None,
 ) -> Callable[[Function], Function]:
     """Publish a function of tensors under its own and further `names` as Tensor methods.
 
@@ -50,6 +57,7 @@ def public(
     returns None for what only the whole function computes. `varargs_ints`: the second parameter is a tuple of integers,
     which callers may also give one by one; `overload` is a type and a function, for a value of that type in place of
     the integers. `view`: what is made of a tensor and integers is a view, by one step that depends on its shape alone.
+    `write`: what the method with the underscore tries first, as `try_inplace_write` has it.
     """
 
     def publish(function: Function) -> Function:
@@ -63,7 +71,7 @@ def public(
             if method:
                 setattr(Tensor, name, call)
             if inplace:
-                setattr(Tensor, f"{name}_", in_place(call, f"{name}_", inplace if callable(inplace) else None))
+                setattr(Tensor, f"{name}_", in_place(call, f"{name}_", inplace if callable(inplace) else None, write))
         return call
 
     return publish
@@ -113,10 +121,12 @@ def _with_varargs_ints(function: Any, last: str, overload: Any) -> Any:
     return call
 
 
-def in_place(function: Callable[..., Any], name: str, compute: Compute | None = None) -> Callable[..., Any]:
+def in_place(
+    function: Callable[..., Any], name: str, compute: Compute | None = None, write: Callable[..., bool] | None = None
+) -> Callable[..., Any]:
     """Make a method that writes the result of `function` into its first argument and returns that.
 
-    `compute`: of arrays, as `public` has it; that of a unary op is its NumPy function.
+    `compute` and `write` are as `public` has them; what computes a unary op is its NumPy function.
     """
     plain = name.removesuffix("_")
     about = f"In-place `{plain}`: write the result into this tensor and return it.\n\n    `{plain}`: {function.__doc__}"
@@ -134,6 +144,9 @@ def in_place(function: Callable[..., Any], name: str, compute: Compute | None = 
                 is_factor = type(factor) is float and len(kwargs) == 1
                 if (is_factor or not kwargs) and try_inplace_ufunc(ufunc, self, args[0], factor):
                     return self
+        elif write is not None:
+            if not kwargs and try_inplace_write(write, self, args):
+                return self
         elif compute is not None and try_inplace_compute(compute, self, args, kwargs):
             return self
         array = quiet_array(self)

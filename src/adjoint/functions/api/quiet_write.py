@@ -23,6 +23,7 @@ ndarray = np.ndarray
 INTEGER_UFUNCS = frozenset({np.add, np.subtract, np.multiply})
 MAX_SMALL = 2**31  # numbers below it are no reason for NumPy to raise
 NUMBERS = frozenset({int, float, type(None)})
+SEQUENCES = frozenset({tuple, list})
 COMPUTED_DTYPES = frozenset({np.dtype(np.float32), np.dtype(np.float64)})  # what is computed in the type itself
 BOOL = np.dtype(np.bool_)
 OWN_MEMORY = frozenset({Storage, type(None)})  # of a tensor that is no view and was not made in inference mode
@@ -108,6 +109,42 @@ def try_inplace_ufunc(ufunc: np.ufunc, x: Tensor, other: Operand, factor: Operan
         return False
     mark_quiet_write(x, array, 3)
     return True
+
+
+def try_inplace_write(write: Callable[..., bool], x: Tensor, args: Operands) -> bool:
+    """Let `write` write into the array of x, and return whether it did: if no history exists or is recorded.
+
+    It takes the array, and the arguments with arrays in place of tensors, none of which shares memory with it.
+    """
+    array = quiet_array(x)
+    if array is None:
+        return False
+    given: list[Operand] = []
+    for operand in args:
+        if type(operand) in SEQUENCES:
+            values = tuple([_array_beside(each, array) for each in operand])
+            if any(each is None for each in values):
+                return False
+            given.append(values)
+        elif type(operand) is Tensor:
+            value = _array_beside(operand, array)
+            if value is None:
+                return False
+            given.append(value)
+        else:
+            given.append(operand)
+    if not write(array, *given):
+        return False
+    mark_quiet_write(x, array, 3)
+    return True
+
+
+def _array_beside(x: Operand, written: Array) -> Array | None:
+    """Return the array of a tensor without history that lies apart from the memory that is written; else None."""
+    if type(x) is not Tensor or (x.node is not None and not nondefault.count):
+        return None
+    array = x.array
+    return None if type(array) is not ndarray or np.may_share_memory(array, written) else array
 
 
 def try_inplace_compute(

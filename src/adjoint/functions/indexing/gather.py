@@ -13,6 +13,7 @@ from adjoint.core.typing import NumpyDtype
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public, rename_node
+from adjoint.functions.indexing import direct_write
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
@@ -115,7 +116,7 @@ def _broadcast_or_raise(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         raise RuntimeError(str(error)) from error
 
 
-@public(inplace=True)
+@public(inplace=True, write=direct_write.add_along)
 @in_float32
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Return `input` with src added at `index` along `dim`; repeated positions add up.

@@ -18,6 +18,7 @@ from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public, rename_node
+from adjoint.functions.indexing import direct_write
 from adjoint.functions.indexing.gather import _broadcast_or_raise, _check_index
 from adjoint.functions.indexing.gather import scatter_add as _scatter_add
 from adjoint.functions.indexing.getitem import (
@@ -43,7 +44,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@public(inplace=True)
+@public(inplace=True, write=direct_write.write_along)
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Operand = None, *, value: Operand = None, reduce: str | None = None
 ) -> Tensor:
@@ -72,6 +73,10 @@ def scatter(
         raise TypeError("scatter(): expected a src or a value")
     if 0 in index.array.shape:
         return select.copy(input)
+    if reduce is None and isinstance(source, Tensor):
+        written = ops.try_scatter_natively(input.array, source.array, index.array, axis)
+        if written is not None:
+            return ops.scatter(input, source, index, axis=axis, computed=written)
     _check_index("scatter", index, input, axis)
     if not isinstance(source, Tensor):
         check_range(source, input.array.dtype)
@@ -190,7 +195,7 @@ def _at_least_1d(input: Tensor) -> Tensor:
     return input if input.ndim else movement.reshape(input, shape=(1,))
 
 
-@public(inplace=True)
+@public(inplace=True, write=direct_write.add_rows)
 @in_float32
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """Return `input` with alpha · source added to its slices `index` along `dim`, repeatedly where they repeat.
@@ -235,14 +240,14 @@ def _try_add_rows(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Ten
     return indexing.add_slices(input, source, index, computed=out, axis=0)
 
 
-@public(inplace=True)
+@public(inplace=True, write=direct_write.write_rows)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Return `input` with the slices `index` along `dim` replaced by those of `source`."""
     axis, at, part = _check_row_index("index_copy", index, input, dim, source)
     return rename_node(_put_rows(input, part, axis, at), "IndexCopyBackward0")
 
 
-@public(inplace=True)
+@public(inplace=True, write=direct_write.fill_rows)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     """Return `input` with one value in its slices `index` of `dim`. Raises RuntimeError for a value with dimensions."""
     axis, at, _ = _check_row_index("index_fill", index, input, dim, None)
@@ -287,7 +292,7 @@ def index_reduce(
     return rename_node(out if input.ndim else movement.reshape(out, shape=()), "IndexReduceBackward0")
 
 
-@public(inplace=True)
+@public(inplace=True, write=direct_write.write_at_indices)
 def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """Return `input` with `values` at a tuple of index tensors; `accumulate` adds them, also at repeated positions.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import mode, nondefault
@@ -27,6 +28,8 @@ from adjoint.ops.indexing.row_positions import (
 from adjoint.ops.movement.movement import inverse, pad, permute, reshape, select
 from adjoint.ops.reduction.reduction import products_of_others
 
+PUT_ALONG_ROWS = SmallArrayKernel("put_along_rows")
+
 
 def _same(x: Operand, *_: object, **__: object) -> Spec:
     return Spec(x.shape, x.dtype)
@@ -44,6 +47,18 @@ def scatter(x: Array, source: Operand, indices: Array, *, axis: int) -> Operand:
     out = x.copy()
     _write_at(out, source, indices, axis)
     return out
+
+
+def try_scatter_natively(x: Operand, source: Operand, indices: Operand, axis: int) -> Array | None:
+    """Return `scatter` of arrays along the last dimension by native code, which checks the indices; else None."""
+    if not kernel_provider.enabled or (nondefault.count and mode.needs_slow_path):
+        return None
+    if not type(x) is type(source) is type(indices) is np.ndarray or source.dtype is not x.dtype or not indices.size:
+        return None
+    if axis != x.ndim - 1 or indices.shape[:-1] != x.shape[:-1] or source.shape != indices.shape:
+        return None
+    out: Array = x.copy("C")
+    return out if PUT_ALONG_ROWS.call(source, indices, out) is not None else None
 
 
 def try_scatter_checked(x: Operand, source: Operand, indices: Operand, axis: int) -> Array | None:

@@ -45,10 +45,17 @@ def indices_are_within(b: Builder, indices: ArrayOperand, size: Reg, lanes: int)
     return b.hand(sweep(b, indices.size, lanes, [b.constant(True, BOOL.of(lanes))], body)[0])
 
 
-def _add_along_rows(
-    b: Builder, kind: Type, lanes: int, x: ArrayOperand, indices: ArrayOperand, out: ArrayOperand, done: ArrayOperand
+def _write_along_rows(
+    b: Builder,
+    kind: Type,
+    lanes: int,
+    x: ArrayOperand,
+    indices: ArrayOperand,
+    out: ArrayOperand,
+    done: ArrayOperand,
+    adds: bool,
 ) -> Reg:
-    """out[r, indices[r, j]] += x[r, j]; left alone where an index is negative or too large."""
+    """out[r, indices[r, j]] = x[r, j], or += if it `adds`; left alone where an index is negative or too large."""
     within = indices_are_within(b, indices, out.last, min(lanes, 8))
     with b.when(within), b.loop(0, b.floor_divide(indices.size, indices.last)) as row:
         target = b.gep(out.data, b.mul(row.index, out.last), kind)
@@ -56,7 +63,8 @@ def _add_along_rows(
         with b.loop(0, indices.last) as column:
             at = b.add(start, column.index)
             place = b.gep(target, b.load(b.gep(indices.data, at, I64), I64), kind)
-            b.store(b.add(b.load(place, kind), b.load(b.gep(x.data, at, kind), kind)), place)
+            value = b.load(b.gep(x.data, at, kind), kind)
+            b.store(b.add(b.load(place, kind), value) if adds else value, place)
     return within
 
 
@@ -147,7 +155,10 @@ ROUTINES = {
             "smaller_rows": "minimum",
         }.items()
     },
-    "add_along_rows": SmallArrayEntry("xix", _add_along_rows, less=ALL_DIMS, most=UNLIMITED, copies=2),
+    **{
+        name: SmallArrayEntry("xix", partial(_write_along_rows, adds=adds), less=ALL_DIMS, most=UNLIMITED, copies=2)
+        for name, adds in {"add_along_rows": True, "put_along_rows": False}.items()
+    },
     "take_rows": SmallArrayEntry("xix", _take_rows, less=ALL_DIMS, most=UNLIMITED),
     "gather": SmallArrayEntry("xi", _gather, like=1, copies=2),
     "mean_nll": SmallArrayEntry("xi", _mean_nll, less=ALL_DIMS, copies=2),
