@@ -299,13 +299,14 @@ class RowKernel:
     """A native function along a dimension of arrays of any size: `call(*operands, **params)` with an op's parameters.
 
     It returns a new array, or None if NumPy should compute it. `finds_positions`: its results are integers, the same
-    whoever computes them, so that many calls of small arrays load it, too.
+    whoever computes them, so that many calls of small arrays load it, too. An array of `min_first_size` elements loads
+    it at once.
     """
 
-    __slots__ = ("_calls", "_finds_positions", "call", "name")
+    __slots__ = ("_calls", "_finds_positions", "_min_first_size", "call", "name")
 
-    def __init__(self, name: str, *, finds_positions: bool = False) -> None:
-        self.name = name
+    def __init__(self, name: str, *, finds_positions: bool = False, min_first_size: int = MIN_FIRST_SIZE) -> None:
+        self.name, self._min_first_size = name, min_first_size
         self._calls, self._finds_positions = 0, finds_positions
         self.call: Function = self._resolve_and_call
 
@@ -314,7 +315,7 @@ class RowKernel:
         if not arrays or not kernel_provider.enabled:  # without arrays a step is being traced
             return None
         self._calls += self._finds_positions
-        if self._calls <= MAX_CALLS_OF_SMALL_ROWS and not any(x.size >= MIN_FIRST_SIZE for x in arrays):
+        if self._calls <= MAX_CALLS_OF_SMALL_ROWS and not any(x.size >= self._min_first_size for x in arrays):
             return None
         self.call = row_kernel_slot.call(self.name) or _decline
         return self.call(*operands, **params)

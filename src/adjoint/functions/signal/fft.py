@@ -126,11 +126,11 @@ _find_known_dims = lru_cache(512)(_find_dims_and_sizes)
 def _resize_fft_input(x: Tensor, axes: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
     """Return `x` cut, or filled up with zeros, to these sizes."""
     shape = tuple(x.array.shape)
+    if type(x.array) is ndarray and sizes == tuple([shape[axis] for axis in axes]):
+        return x
     wanted = list(shape)
     for axis, n in zip(axes, sizes, strict=True):
         wanted[axis] = n
-    if wanted == [*shape] and type(x.array) is ndarray:
-        return x
     if any(n < m for n, m in zip(wanted, shape, strict=True)):
         x = movement.slice(x, bounds=tuple((0, min(n, m), 1) for n, m in zip(wanted, shape, strict=True)))
     if any(n > m for n, m in zip(wanted, shape, strict=True)):

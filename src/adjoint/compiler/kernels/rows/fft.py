@@ -33,7 +33,7 @@ from adjoint.core.dtype.dtype import complex_type, real_type
 from adjoint.core.typing import NumpyDtype
 
 MAX_LENGTH = 4096  # elements: the tables of longer transforms take long to compile
-MAX_LENGTH_OF_ONE = 64  # where there are lines for less than half of the lanes
+MAX_LENGTH_OF_FEW = 256  # elements of lines that fill less than a quarter of the lanes: longer ones are NumPy's
 SECONDS_PER_ELEMENT = 8e-9
 ROWS, COLUMNS, ANYWHERE = "rows", "columns", "anywhere"
 FLOATS = {4: F32, 8: F64}
@@ -58,7 +58,7 @@ def plan_transform(
     if not 1 < n <= MAX_LENGTH or radices is None:
         return None
     lanes = target.lanes(real)
-    if 2 * size_value(lines.lines) < lanes and n > MAX_LENGTH_OF_ONE:
+    if 4 * size_value(lines.lines) < lanes and n > MAX_LENGTH_OF_FEW:
         return None
     half = n // 2 + 1
     count, parts = (n, 1) if kind == "c2r" else (half if kind == "r2c" else n, 2)
