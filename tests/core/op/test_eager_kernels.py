@@ -40,3 +40,19 @@ def test_numpy_computes_what_a_faulty_writer_would(monkeypatch: pytest.MonkeyPat
     with pytest.warns(RuntimeWarning, match="logcumsumexp"):
         found = ad.logcumsumexp(ad.tensor(x), 1)
     np.testing.assert_allclose(found.numpy(), np.logaddexp.accumulate(x, 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [ad.int64, ad.int32, ad.float32, ad.bool, ad.int16])
+def test_elements_of_all_types_are_gathered_and_joined_as_they_are(dtype):
+    lowest, highest = (0, 1) if dtype is ad.bool else (ad.iinfo(dtype if dtype is not ad.float32 else ad.int16).min, 9)
+    x = ad.tensor([[lowest, highest, 3], [4, -1, 6]]).to(dtype)
+    index = ad.tensor([[2, 0], [1, 1]])
+    expected = np.take_along_axis(x.numpy(), index.numpy(), 1)
+    for found in (x.gather(1, index), x.t().gather(0, index.t()).t()):
+        assert found.dtype is dtype
+        assert np.array_equal(found.numpy(), expected)
+    for _ in range(2):
+        assert np.array_equal(ad.stack([x, x * 1, x], 1).numpy(), np.stack([x.numpy()] * 3, 1))
+        assert np.array_equal(ad.cat([x, x.t()[:, :2].t()], 0).numpy(), np.concatenate([x.numpy()] * 2))
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        x.gather(1, index + 1)

@@ -9,7 +9,7 @@ Only kernels that give NumPy's bits may come after some calls.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
@@ -255,6 +255,24 @@ class SmallArrayKernel:
 
     def __repr__(self) -> str:
         return f"<routine {self.name}>"
+
+
+BIT_TWINS = {np.dtype(np.int64): np.dtype(np.float64), np.dtype(np.int32): np.dtype(np.float32)}
+
+
+def call_with_bits(
+    kernel: SmallArrayKernel, moved: Sequence[Array], before: Operands = (), after: Operands = ()
+) -> Array | None:
+    """Call a kernel that moves elements of `moved`, integers, which it takes for floats of their size."""
+    dtype = moved[0].dtype
+    twin = BIT_TWINS.get(dtype)
+    if twin is None:
+        return None
+    for x in moved:
+        if type(x) is not ndarray or x.dtype is not dtype:
+            return None
+    found: Array | None = kernel.call(*before, *[x.view(twin) for x in moved], *after)
+    return None if found is None else found.view(dtype)
 
 
 class LateKernel(SmallArrayKernel):

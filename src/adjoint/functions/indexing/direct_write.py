@@ -12,7 +12,7 @@ import numpy as np
 from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.quiet_write import MAX_SMALL
-from adjoint.ops.indexing.indexing import ADD_ALONG_ROWS
+from adjoint.ops.indexing.indexing import ADD_ALONG_ROWS, first_column, picks_rows
 from adjoint.ops.indexing.row_positions import ADD_ROWS, positions_along
 from adjoint.ops.indexing.scatter import PUT_ALONG_ROWS
 
@@ -41,6 +41,9 @@ def add_along(array: Array, dim: Operand, index: Operand, source: Operand) -> bo
         return False
     if any(n > m for d, (n, m) in enumerate(zip(index.shape, array.shape, strict=True)) if d != dim):
         return False
+    if not dim and picks_rows(index, 0, array.shape[1:]):
+        rows = np.ascontiguousarray(first_column(index))
+        return ADD_ROWS.call(_as_matrix(source), rows, _as_matrix(array)) is not None
     places = positions_along(array.shape, index, dim)
     return places is not None and places.fold_into(ADD_ROWS, array, source)
 
@@ -51,8 +54,7 @@ def add_rows(array: Array, dim: Operand, index: Operand, source: Operand) -> boo
         return False
     if not _is_like(source, array, (len(index), *array.shape[1:])) or not source.size:
         return False
-    parts = source.reshape(len(index), -1)
-    return ADD_ROWS.call(parts, index, array.reshape(len(array), -1)) is not None
+    return ADD_ROWS.call(_as_matrix(source), index, _as_matrix(array)) is not None
 
 
 def write_rows(array: Array, dim: Operand, index: Operand, source: Operand) -> bool:
@@ -92,6 +94,10 @@ def _are_along_last(array: Array, dim: Operand, index: Operand) -> bool:
     if not kernel_provider.enabled or type(index) is not ndarray or type(dim) is not int or not array.shape:
         return False
     return dim in (-1, array.ndim - 1) and index.size > 0 and index.shape[:-1] == array.shape[:-1]
+
+
+def _as_matrix(x: Array) -> Array:
+    return x if x.ndim == 2 else x.reshape(len(x), -1)
 
 
 def _are_rows(array: Array, index: Operand) -> bool:

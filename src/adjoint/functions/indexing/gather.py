@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from adjoint.core.op.eager_kernels import kernel_provider
+from adjoint.core.op.eager_kernels import BIT_TWINS, call_with_bits, kernel_provider
 from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
@@ -77,8 +77,13 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         return movement.reshape(out, shape=index.array.shape)
     if axis == rank - 1 and kernel_provider.enabled and not (nondefault.count and mode.needs_slow_path):
         x, indices = input.array, index.array
-        if x.shape[:-1] == indices.shape[:-1] and (found := indexing.GATHER.call(x, indices)) is not None:
-            return indexing.gather(input, index, computed=found, axis=axis)
+        if type(x) is type(indices) is np.ndarray and x.shape[:-1] == indices.shape[:-1]:
+            if x.dtype in BIT_TWINS:
+                found = call_with_bits(indexing.GATHER, (x,), after=(indices,))
+            else:
+                found = indexing.GATHER.call(x, indices)
+            if found is not None:
+                return indexing.gather(input, index, computed=found, axis=axis)
     _check_index("gather", index, input, axis)
     return indexing.gather(input, index, axis=axis)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import default, promote
-from adjoint.core.op.eager_kernels import LateKernel, kernel_provider
+from adjoint.core.op.eager_kernels import BIT_TWINS, LateKernel, call_with_bits, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.recorder import record_output, wrap_unrecorded
@@ -106,6 +106,8 @@ def _try_join(op: Op, native: LateKernel, parts: Sequence[Tensor], dim: int, is_
         return None
     axis = dim % rank
     data = native.call(float(axis), *arrays) if kernel_provider.enabled else None
+    if data is None and kernel_provider.enabled and arrays[0].dtype in BIT_TWINS:
+        data = call_with_bits(native, arrays, before=(float(axis),))
     if data is None:
         if default.narrow or not _go_together(arrays, axis, is_new):
             return None

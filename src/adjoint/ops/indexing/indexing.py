@@ -157,7 +157,7 @@ def _are_rows(x: Array, indices: tuple[Array, ...], pattern: Pattern) -> bool:
     return pattern[0] == 0 and not any(slot is not None for slot in pattern[1:]) and x.ndim > indices[0].ndim
 
 
-def _picks_rows(indices: Array, axis: int, row: Shape) -> bool:
+def picks_rows(indices: Array, axis: int, row: Shape) -> bool:
     """True if `indices` along the first dimension hold one index for each whole row, expanded over it."""
     if axis or indices.ndim < 2 or indices.shape[1:] != row or not indices.size:
         return False
@@ -167,7 +167,8 @@ def _picks_rows(indices: Array, axis: int, row: Shape) -> bool:
     return True
 
 
-def _first_column(indices: Array) -> Array:
+def first_column(indices: Array) -> Array:
+    """Return the first of the equal columns of expanded indices, a vector."""
     while indices.ndim > 1:
         indices = indices[:, 0]
     return indices
@@ -211,8 +212,8 @@ def gather(x: Operand, indices: Operand, *, axis: int) -> Array:
         found = GATHER.call(x, indices)
         if found is not None:
             return found
-    if _picks_rows(indices, axis, x.shape[1:]):
-        rows = _first_column(indices).astype(np.intp, copy=False)
+    if picks_rows(indices, axis, x.shape[1:]):
+        rows = first_column(indices).astype(np.intp, copy=False)
         return x.take(rows, 0) if x.flags.c_contiguous else x[rows]  # a third of the time
     return x[index_grid(x.shape, indices, axis)]
 
@@ -220,7 +221,7 @@ def gather(x: Operand, indices: Operand, *, axis: int) -> Array:
 @primitive(
     family="gather",
     linear=True,
-    native=lambda x, indices, *, shape, axis: 0.0 if _picks_rows(indices, axis, shape[1:]) else x.size * 1e-8,
+    native=lambda x, indices, *, shape, axis: 0.0 if picks_rows(indices, axis, shape[1:]) else x.size * 1e-8,
     spec=lambda x, indices, *, shape, axis: Spec(shape, x.dtype),
     dx=lambda g, indices, axis: gather(g, indices, axis=axis),
 )
@@ -232,8 +233,8 @@ def scatter_add(x: Array, indices: Array, *, shape: Shape, axis: int) -> Array:
     can_be_native = kernel_provider.enabled and axis == len(shape) - 1 and indices.size > 0
     if can_be_native and indices.shape[:-1] == shape[:-1] and ADD_ALONG_ROWS.call(x, indices, out) is not None:
         return out
-    if _picks_rows(indices, axis, shape[1:]):
-        return _add_rows(out, _first_column(indices), x)
+    if picks_rows(indices, axis, shape[1:]):
+        return _add_rows(out, first_column(indices), x)
     places = positions_along(shape, indices, axis)
     if places is not None and places.fold_into(ADD_ROWS, out, x):
         return out
