@@ -191,3 +191,14 @@ def test_a_gradient_is_rounded_once_whatever_type_came_first(first: str) -> None
         "print(ad.equal(gradient(ad.bfloat16), (-x.sign() / (x.abs() + 1).bfloat16().float().square()).bfloat16()))"
     )
     assert said == "True"
+
+
+def test_programs_without_bfloat16_take_the_quick_path_of_each_call():
+    assert output_of("""
+        import adjoint as ad
+        from adjoint.core.dtype.dtype import default
+
+        x = ad.rand(2, 3)
+        (x.float(), x.long().long(), x.double() @ x.double().T, ad.nn.Linear(3, 2)(x))
+        print(default.narrow)
+    """) == "False"

@@ -116,10 +116,9 @@ _other_device("xpu")
 
 def add_cast_method(name: str, kind: dtypes.dtype) -> None:
     """Give tensors a method that converts them to one type."""
-    target = kind.numpy
 
     def convert(self: Tensor, memory_format: memory_format | None = None) -> Tensor:
-        if memory_format is None and self.array.dtype is target:
+        if memory_format is None and dtypes.DTYPES.get(self.array.dtype) is kind:
             return self
         return to(self, kind, memory_format=memory_format)
 

@@ -203,6 +203,8 @@ def _median_of_all(flat: Tensor, ignore_nan: bool) -> Tensor:
         return wrap_unrecorded(np.asarray(ordering.find_median(array, ignore_nan)))
     at = find_positions(ordering.median_index, flat, axis=0, ignore_nan=ignore_nan)
     value = indexing.gather(flat.detach(), at, axis=0)
+    if is_evaluated_alone(flat) and type(array) is np.ndarray:
+        return movement.reshape_unshared(value, ())
     same = comparison.logical_or(
         comparison.eq(flat.detach(), value),
         comparison.logical_and(comparison.isnan(flat.detach()), comparison.isnan(value)),
