@@ -11,6 +11,7 @@ from numpy import ndarray
 from adjoint.core.dtype.dtype import as_dtype
 from adjoint.core.dtype.dtype import dtype as DType
 from adjoint.core.op.spec import broadcast_shapes as _broadcast_shapes
+from adjoint.core.op.view_replay import replay_views
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.memory_format import contiguous_format, memory_format
@@ -306,7 +307,7 @@ def _transpose_last_two(self: Tensor) -> Tensor:
 
 
 for _name, _of in {"T": _reverse_dims, "mT": _transpose_last_two}.items():
-    setattr(Tensor, _name, property(_of))
+    setattr(Tensor, _name, property(replay_views(_of, False)))
 
 
 @public(view=True)
