@@ -10,4 +10,6 @@ Modules, in reading order:
 - `iterative_dealloc`: Deallocation of a graph without recursion, where Python's own way may overflow the stack.
 - `not_implemented`: The node in place of a gradient rule that an op does not have: it raises an error when backward
   reaches it.
+- `object_allocation`: Functions that make objects without attributes: the tensors and nodes of op calls, of which
+  each call makes some.
 """

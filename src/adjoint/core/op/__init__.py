@@ -25,4 +25,5 @@ Modules, in reading order:
   `families`.
 - `movement_call`: The call of an op that moves elements, written out like those of `families`: a view costs little
   more than NumPy's.
+- `view_replay`: Repeated calls of functions that make views: they take the step that the first such call led to.
 """

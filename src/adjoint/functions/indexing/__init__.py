@@ -10,4 +10,6 @@ Modules, in reading order:
 - `masked_nonzero`: Choices by masks, and positions of the elements that are not zero.
 - `index_plan`: The plan of an index expression: slices, integers, new dimensions and index arrays, in the order of
   their use.
+- `direct_write`: In-place writes at positions that are data, into the array itself: what `in_place` tries before it
+  makes a copy.
 """

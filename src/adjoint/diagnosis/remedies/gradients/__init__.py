@@ -7,4 +7,6 @@ Modules, in reading order:
 - `derivatives`: Remedies for derivatives: of outputs by tensors, and of functions that a transform takes.
 - `passes`: Remedies for passes backward: losses without a graph, graphs that are gone, values overwritten, wrong
   gradients.
+- `freed_graphs`: Remedies for graphs that a pass has freed or that need overwritten values: two passes, states
+  carried on, writes.
 """
