@@ -193,16 +193,23 @@ def _find_instruction(source: SourceFile, code: CodeType, offset: int) -> ast.AS
     line, end_line, column, end_column = next(islice(code.co_positions(), offset // 2, None), (None,) * 4)
     if line is None or end_line is None or column is None or end_column is None:
         return None
-    place = line, end_line, column, end_column
-    found: Position | None = None
-    expression: ast.AST | None = None
-    for node in source.parents:
-        own = _position(node)
-        if own is None or not _contains(own, place) or (own == found and isinstance(expression, ast.JoinedStr)):
-            continue  # Python 3.11 gives the texts in an f-string the position of the whole
-        if found is None or _contains(found, own):
-            found, expression = own, node
-    return expression
+    return _find_innermost(source.tree, (line, end_line, column, end_column))
+
+
+def _find_innermost(node: ast.AST, place: Position) -> ast.AST | None:
+    """Return the innermost expression or statement below a node that has a place within it."""
+    around = _position(node)
+    for child in ast.iter_child_nodes(node):
+        own = _position(child)
+        if own is None or getattr(child, "decorator_list", None):  # whose decorators lie before it
+            found = _find_innermost(child, place)
+            if found is not None:
+                return found
+        if own is not None and _contains(own, place):
+            if own == around and isinstance(node, ast.JoinedStr):
+                continue  # Python 3.11 gives the texts in an f-string the position of the whole
+            return _find_innermost(child, place) or child
+    return None
 
 
 def _position(node: ast.AST) -> Position | None:

@@ -12,7 +12,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place
 from adjoint.diagnosis.rules.tokens import TokenRule
-from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place, distinct_values
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -54,7 +54,7 @@ def find_allowed(call: LibraryCall, mask: Array) -> Array | None:
     mask = mask.reshape(-1, *mask.shape[-2:])[0]
     if mask.dtype == bool:
         return mask if call.name.startswith("scaled") else ~mask
-    if set(np.unique(mask).tolist()) == {0.0, 1.0}:
+    if set(distinct_values(mask).tolist()) == {0.0, 1.0}:
         return None
     return mask > -1e4
 

@@ -10,7 +10,7 @@ from adjoint.core.graph.node import Leaf, Node
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.watch.events import root_mean_square
+from adjoint.diagnosis.watch.events import distinct_values, root_mean_square
 from adjoint.diagnosis.watch.facts import leaves_below, op_name, producer_of
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
@@ -48,11 +48,11 @@ class TargetRange(WatchRule):
         if target is None or not target.array.size or target.array.dtype.kind not in "fiu" or target.node is not None:
             return
         y = target.array
-        if call.name in SIGNED and set(np.unique(y).tolist()) == {0, 1}:
+        if call.name in SIGNED and set(distinct_values(y).tolist()) == {0, 1}:
             self._report(call, "has 0 and 1 as targets, and needs -1 and 1", "0 and 1", "2 * target - 1")
         elif call.name in BINARY and (y.min() < -TOLERANCE or y.max() > 1 + TOLERANCE):
             extent = f"{y.min():.4g} to {y.max():.4g}"
-            advice = "labels of 0 and 1" + (": (target + 1) / 2" if set(np.unique(y).tolist()) <= {-1, 1} else "")
+            advice = "labels of 0 and 1" + (": (target + 1) / 2" if set(distinct_values(y).tolist()) <= {-1, 1} else "")
             self._report(call, f"has targets of {extent}, and needs such between 0 and 1", extent, advice)
         elif call.name in ERRORS and x is not None and x.node is not None:
             layer = find_activation(x)

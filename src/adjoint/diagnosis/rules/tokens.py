@@ -8,7 +8,7 @@ from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operands
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place, distinct_values
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.library_calls import ATTENTIONS, LibraryCall
@@ -155,7 +155,7 @@ class PaddingInLoss(TokenRule):
             return
         weight = call.tensor("weight")
         for places in (is_padding.ravel(), is_padding.T.ravel()):
-            labels = np.unique(y.ravel()[places])
+            labels = distinct_values(y.ravel()[places])
             label = int(labels[0]) if len(labels) == 1 else -1
             is_left_out = call.arguments.get("ignore_index") == label or (
                 weight is not None and not weight.array[label]

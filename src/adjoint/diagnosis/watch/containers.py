@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from types import FrameType
+from types import FrameType, ModuleType
 
 from adjoint.core.graph.node import Node
 from adjoint.core.graph.source_location import library_files
@@ -60,7 +60,7 @@ def _find_within(names: Mapping[str, object], until: int, seen: set[int]) -> Ite
 
 def _parts_of(value: object, path: str) -> list[tuple[str, object]] | None:
     """Return what a container or an object of the program's holds, by expression; None for all else."""
-    if isinstance(value, Tensor):
+    if isinstance(value, (Tensor, ModuleType)):  # what lazy modules hold would be imported
         return None
     if isinstance(value, (list, deque, set)):
         return [(path, part) for part in value] if len(value) <= MAX_ELEMENTS else None

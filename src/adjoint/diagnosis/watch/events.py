@@ -114,3 +114,9 @@ def root_mean_square(array: Array) -> float:
         largest = float(np.abs(array).max())
         return largest if not math.isfinite(largest) else largest * root_mean_square(array / largest)
     return math.sqrt(total / array.size)
+
+
+def distinct_values(array: Array) -> Array:
+    """Return the values of an array in ascending order, each once; `numpy.unique` alone would import `numpy.ma`."""
+    values: Array = np.unique(array, return_counts=True)[0]
+    return values

@@ -40,6 +40,7 @@ class Facts:
         self.cuts: list[Cut] = []
         self.data_reads: list[tuple[Operand, int, str, Place]] = []  # memory read through `.data`, and its last write
         self.data_writes: list[tuple[str, Place]] = []  # recorded results whose `.data` was set
+        self.awaits_samples = False  # too few of those that were watched have come again
         self.trainings = 0  # optimizers that were made
         self.made_optimizers: weakref.WeakKeyDictionary[Optimizer, Place] = weakref.WeakKeyDictionary()
         self.called: dict[int, tuple[Module, list[ModuleCall]]] = {}  # the first calls of each module

@@ -129,8 +129,8 @@ def _parts(name: str, value: Operand) -> list[tuple[str, Operand]]:
         return [(f"{name}[{key!r}]", part) for key, part in value.items() if isinstance(part, Tensor)]
     if is_module(value):
         return [(f"{name}.{path}", part) for path, part in value.named_parameters()]
-    held = getattr(value, "__dict__", None)
-    if name == "self" and isinstance(held, dict):
+    held = getattr(value, "__dict__", None) if name == "self" else None
+    if isinstance(held, dict):
         return [(f"{name}.{key}", part) for key, part in held.items() if isinstance(part, Tensor)]
     return []
 

@@ -32,14 +32,15 @@ class Patches:
         """Give all attributes their former values."""
         while self.replaced:
             owner, name, held = self.replaced.pop()
-            for each in holders_of(owner, name, vars(owner)[name]):
+            made = getattr(owner, name) if isinstance(owner, ModuleType) else vars(owner)[name]
+            for each in holders_of(owner, name, made):
                 setattr(each, name, held)
 
 
 def holders_of(owner: Operand, name: str, value: object) -> list[Operand]:
     """Return the owner of an attribute, and the module `torch` of a program that has the same one from it."""
     namesake = sys.modules.get("torch") if isinstance(owner, ModuleType) else None
-    return [owner] if namesake is None or vars(namesake).get(name) is not value else [owner, namesake]
+    return [owner] if namesake is None or getattr(namesake, name, None) is not value else [owner, namesake]
 
 
 def call_first(notice: Function) -> Callable[[Function], Function]:

@@ -77,6 +77,7 @@ class ValueFlow:
     def __init__(self) -> None:
         self.steps: dict[int, Made] = {}
         self.by_array: dict[int, Made] = {}  # which detached tensors share
+        self.by_operand: dict[int, list[Made]] = {}  # the ops that had an array as an operand
         # what was looked for since the last op, by the ids of the values that it begins with
         self.walks: dict[tuple[int, ...], tuple[Operands, list[Made]]] = {}
         self.sums: dict[int, tuple[Tensor, list[LossTerm]]] = {}
@@ -97,18 +98,24 @@ class ValueFlow:
         self.sums.clear()
         self.bytes += out.array.nbytes
         while self.steps and (len(self.steps) >= MAX_STEPS or self.bytes > MAX_FLOW_BYTES):
-            oldest = self.steps.pop(next(iter(self.steps))).out.array
-            self.bytes -= oldest.nbytes
-            self.by_array.pop(id(oldest), None)
-        self.by_array[id(out.array)] = self.steps[id(out)] = Made(
-            out, op.name, op.family, inputs, (frame.f_code, frame.f_lasti), name
-        )
+            oldest = self.steps.pop(next(iter(self.steps)))
+            self.bytes -= oldest.out.array.nbytes
+            self.by_array.pop(id(oldest.out.array), None)
+            for key in {id(x.array) for x in oldest.tensors}:
+                self.by_operand[key].remove(oldest)
+                if not self.by_operand[key]:
+                    del self.by_operand[key]
+        made = Made(out, op.name, op.family, inputs, (frame.f_code, frame.f_lasti), name)
+        self.by_array[id(out.array)] = self.steps[id(out)] = made
+        for key in {id(x.array) for x in made.tensors}:
+            self.by_operand.setdefault(key, []).append(made)
 
     def close(self) -> None:
         """Note no more, and forget what was noted."""
         self.is_open = False
         self.steps.clear()
         self.by_array.clear()
+        self.by_operand.clear()
         self.walks.clear()
         self.sums.clear()
 
@@ -218,7 +225,7 @@ class ValueFlow:
 
     def users(self, x: Tensor) -> list[Made]:
         """Return the ops that had a tensor as an operand, or what `detach()` gave for it."""
-        return [made for made in self.steps.values() if any(x.array is each.array for each in made.tensors)]
+        return list(self.by_operand.get(id(x.array), ()))
 
     def users_past_moves(self, x: Tensor) -> list[Made]:
         """Return the ops that had a tensor as an operand, or a view or copy of all its elements."""

@@ -44,7 +44,8 @@ from adjoint.optim.lr.scheduler import LRScheduler
 from adjoint.optim.step.hooks import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from adjoint.optim.step.optimizer import Optimizer
 
-WATCHED_STEPS = frozenset({1, 2, *(4 * 3**i for i in range(12))})  # of an optimizer, in which ops are watched
+WATCHED_STEPS = frozenset({1, 2, 4})  # of an optimizer, in which ops are watched
+LATE_STEP = 12  # the same, where the samples of those steps have not come again
 MEASURED_STEPS = 6  # in which the sizes of gradients are measured, as in those whose ops are watched
 QUIET_PERIOD = 4  # later steps of which one is seen by all rules, the others by those that must see every step
 EARLY_STEPS = 32  # after which it is one of twice as many
@@ -383,7 +384,8 @@ class Watch:
         if step.record.steps >= self.steps:
             self._stop_ops()
         number = step.record.steps
-        self.is_resting = number + 1 not in WATCHED_STEPS and not self.facts.waits()
+        is_late = number + 1 == LATE_STEP and self.facts.awaits_samples
+        self.is_resting = number + 1 not in WATCHED_STEPS and not is_late and not self.facts.waits()
         period = QUIET_PERIOD if number < EARLY_STEPS else 2 * QUIET_PERIOD
         self.is_quiet = self.is_resting and number >= MEASURED_STEPS and number % period != 0
         (self.observer.pause if self.is_resting else self.observer.resume)()

@@ -11,7 +11,7 @@ from adjoint.core.typing import Operand, Operands
 from adjoint.data.sampler import WeightedRandomSampler
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.targets import BINARY, ERRORS
-from adjoint.diagnosis.watch.events import ModuleCall, caller_place
+from adjoint.diagnosis.watch.events import ModuleCall, caller_place, distinct_values
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
@@ -58,7 +58,7 @@ class ClampedLabels(WatchRule):
         ):
             return
         changed = x.array != out.array
-        before, after = np.unique(x.array[changed]), np.unique(out.array[changed])
+        before, after = distinct_values(x.array[changed]), distinct_values(out.array[changed])
         if len(before) == len(after) == 1 and int(before[0]) in VOID and len(self.clamped) < MAX_CLASSES:
             self.clamped.append((out, caller_place(), int(before[0]), int(after[0]), float(changed.mean())))
 
@@ -215,7 +215,7 @@ class ClassesAsNumbers(WatchRule):
         ):
             return
         labels = made.tensors[0].array
-        classes = len(np.unique(labels))
+        classes = len(distinct_values(labels))
         if labels.dtype.kind in "iu" and 2 < classes <= MAX_CLASSES and labels.size > 2 * classes and x.array.ndim:
             self.errors.append((self.facts.flow.source(x), call.place, classes))
 

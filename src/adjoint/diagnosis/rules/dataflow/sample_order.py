@@ -277,7 +277,7 @@ class ChangingLabels(WatchRule):
         made = self.facts.flow.maker(target) if self.facts.flow.is_open else None
         inputs, self.inputs, self.output = self.inputs, [], None
         if target.node is not None or (made is not None and made.family != "movement" and made.op not in READS):
-            self.is_data = False
+            self.is_data = self.facts.awaits_samples = False
         if not all(is_array(each) and each.node is None for each in inputs) or len(self.known) >= MAX_KNOWN_ROWS:
             return
         labels = rows_of(target.array)
@@ -293,6 +293,7 @@ class ChangingLabels(WatchRule):
                 self.known_targets += before != label and label in self.targets
             self.known[call.name, row] = now, label
         self.targets.update(labels)
+        self.facts.awaits_samples = self.again < MIN_AGAIN
 
     def finish(self) -> None:
         is_found = self.is_data and self.changed > CHANGED_SHARE * self.again

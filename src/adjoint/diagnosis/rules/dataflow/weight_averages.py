@@ -35,10 +35,9 @@ class AverageFactor(WatchRule):
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if not self.facts.optimizers or out.node is not None or len(inputs) < 2:
             return
-        trained = {address_of(p) for record in self.facts.optimizers.values() for p in record.parameters()}
         if op.name == "sub" and all(map(is_array, inputs[:2])):  # of lerp, that of a parameter with itself
             start, end = map(address_of, inputs[:2])
-            if start == end and start in trained and find_library_call("lerp", "lerp_") is not None:
+            if start == end and start in self.find_trained() and find_library_call("lerp", "lerp_") is not None:
                 self.of_itself.setdefault(caller_place(), set()).add(self.facts.iteration)
         if op.name == "mul":
             for x, factor in (inputs[:2], inputs[1::-1]):
@@ -46,6 +45,7 @@ class AverageFactor(WatchRule):
                     self.scaled[id(out)] = out, x, float(factor)
             return
         parts = [self.scaled.get(id(x)) for x in inputs[:2]]
+        trained = self.find_trained() if any(parts) else ()
         for i, part in enumerate(parts):
             scaled = (
                 each
@@ -66,6 +66,10 @@ class AverageFactor(WatchRule):
                 if part[2] >= MIN_NEW_SHARE:
                     count, _ = self.counts.get(caller_place(), (0, 0.0))
                     self.counts[caller_place()] = count + 1, part[2]
+
+    def find_trained(self) -> set[int]:
+        """Return the addresses of the parameters that optimizers have."""
+        return {address_of(p) for record in self.facts.optimizers.values() for p in record.parameters()}
 
     def begin_backward(self, backward: Backward) -> None:
         self.scaled.clear()

@@ -127,14 +127,17 @@ class UnusedState(TextRule):
                 problem += "stays as it was made"
                 advice = f"model.load_state_dict({text_of(node.value)})"
                 self.blame("state-unused", (source, node), "load", problem, advice)
+        models = {root.name for root in self.facts.names.models()}
         for line in source.nodes_of(ast.Assign):
             target = line.targets[0]
+            if not isinstance(target, ast.Name) or target.id in loads:
+                continue
             inner = {name_of(call) for call in calls_in(line.value)}
+            if "state_dict" not in inner or not inner <= STATES:
+                continue
             loops = list(loops_around(source, line))
-            after = [call for call in calls_in(source.tree) if loops and call.lineno > (loops[-1].end_lineno or 0)]
-            models = {root.name for root in self.facts.names.models()}
-            is_kept = isinstance(target, ast.Name) and target.id not in loads and "state_dict" in inner
-            if is_kept and inner <= STATES and any(text_of(call.func) in models for call in after):
+            after = [call for call in source.nodes_of(ast.Call) if loops and call.lineno > (loops[-1].end_lineno or 0)]
+            if any(text_of(call.func) in models for call in after):
                 name = text_of(target)
                 problem = f"{name} keeps the weights, and no line reads it: the model goes on with the last ones"
                 advice = f"model.load_state_dict({name}) before the model is used"

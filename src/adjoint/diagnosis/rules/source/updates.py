@@ -205,17 +205,17 @@ class LastCount(TextRule):
             sums = {text_of(line.target) for line in ast.walk(loop) if isinstance(line, ast.AugAssign)}
             for line in (each for each in ast.walk(loop) if isinstance(each, ast.Assign)):
                 name, value = text_of(line.targets[0]), text_of(line.value)
+                if "==" not in value or "sum(" not in value or name in sums or name in value:
+                    continue
                 starts = [
                     x for x in source.nodes_of(ast.Assign) if x.lineno < loop.lineno and name in text_of(x.targets[0])
                 ]
-                quotients = [
-                    x
+                is_read = any(
+                    isinstance(x.op, ast.Div) and text_of(x.left) == name and text_of(x.right) in sums
                     for x in source.nodes_of(ast.BinOp)
-                    if isinstance(x.op, ast.Div) and x.lineno > (loop.end_lineno or 0)
-                ]
-                is_read = any(text_of(x.left) == name and text_of(x.right) in sums for x in quotients)
-                is_count = "==" in value and "sum(" in value and name not in sums and name not in value
-                if is_count and is_read and starts and source.scope_of(starts[-1]) is source.scope_of(loop):
+                    if x.lineno > (loop.end_lineno or 0)
+                )
+                if is_read and starts and source.scope_of(starts[-1]) is source.scope_of(loop):
                     problem = f"{name} is that of the last batch alone, and is divided by what all batches add up to"
                     self.blame("count-begun-anew", (source, line), name, problem, f"{name} += …")
                     return

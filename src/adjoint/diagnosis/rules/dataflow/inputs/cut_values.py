@@ -10,7 +10,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Operands
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.dataflow.sample_order import find_rows
-from adjoint.diagnosis.watch.events import ModuleCall, caller_place
+from adjoint.diagnosis.watch.events import ModuleCall, caller_place, distinct_values
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
@@ -91,7 +91,7 @@ def has_sentinel(column: Array) -> bool:
         if MIN_REPEATED <= is_same.mean() < 0.5 and is_same.sum() > 1 and len(others) > MIN_DISTINCT:
             spread = float(others.std())
             gap = float(np.abs(others - value).min())
-            if spread > 0 and gap > MIN_GAP * spread and len(np.unique(others)) > MIN_DISTINCT:
+            if spread > 0 and gap > MIN_GAP * spread and len(distinct_values(others)) > MIN_DISTINCT:
                 return True
     return False
 

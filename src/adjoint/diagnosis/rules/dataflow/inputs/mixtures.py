@@ -11,7 +11,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.source_expressions import text_of
-from adjoint.diagnosis.watch.events import Backward, ModuleCall
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, distinct_values
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -132,7 +132,7 @@ class LastStepTarget(WatchRule):
         if last is None or target is None or call.name not in ERRORS or target.node is not None:
             return
         x, y = last[1].array, target.array
-        if y.size != len(x) or y.size < MIN_SAMPLES or x.shape[1] < 3 or len(np.unique(y)) < MIN_SAMPLES:
+        if y.size != len(x) or y.size < MIN_SAMPLES or x.shape[1] < 3 or len(distinct_values(y)) < MIN_SAMPLES:
             return
         column = x[:, -1].reshape(len(x), -1)
         is_window = x.ndim == 3 or self._find_window(last[1]) is not None

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 import os
 
-import numpy as np
-
 from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.source_expressions import parse_source
-from adjoint.diagnosis.watch.events import Backward
+from adjoint.diagnosis.watch.events import Backward, distinct_values
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
@@ -81,7 +79,7 @@ class InvertedHinge(WatchRule):
                 continue
             product = flow.maker(margin.tensors[0])
             labels = [x.array for x in product.tensors if x.node is None] if product and product.op == "mul" else []
-            if len(labels) == 1 and labels[0].size > 1 and set(np.unique(labels[0]).tolist()) == {-1, 1}:
+            if len(labels) == 1 and labels[0].size > 1 and set(distinct_values(labels[0]).tolist()) == {-1, 1}:
                 problem = f"the loss is 0 where label times score {tuple(margin.out.shape)} is below -1: scores of the "
                 problem += "wrong sign are the best"
                 advice = "clamp(1 - y * score, min=0)"

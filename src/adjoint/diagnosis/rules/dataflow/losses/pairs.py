@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.diagnosis.watch.events import Backward
+from adjoint.diagnosis.watch.events import Backward, distinct_values
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made, ValueFlow
@@ -96,7 +96,7 @@ class UnscaledContrast(WatchRule):
         if call.name != "cross_entropy" or x is None or target is None or x.node is None or x.array.ndim != 2:
             return
         y = target.array
-        if y.ndim != 1 or y.dtype.kind not in "iu" or len(np.unique(y)) < len(y) or len(y) < MIN_SAMPLES:
+        if y.ndim != 1 or y.dtype.kind not in "iu" or len(distinct_values(y)) < len(y) or len(y) < MIN_SAMPLES:
             return
         flow = self.facts.flow
         scaled = flow.maker_past_moves(x)

@@ -12,7 +12,7 @@ from adjoint.diagnosis.rules.dataflow.agents.policies import CLAMPS, is_mask
 from adjoint.diagnosis.rules.dataflow.losses.signs import SQUARES
 from adjoint.diagnosis.rules.probabilities import LIMITED
 from adjoint.diagnosis.rules.targets import BINARY, ERRORS
-from adjoint.diagnosis.watch.events import Backward
+from adjoint.diagnosis.watch.events import Backward, distinct_values
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -137,7 +137,7 @@ class InvertedLossMask(WatchRule):
             if mask is None or not labels:
                 continue
             is_kept = mask.array.ravel() != 0
-            kept, left = np.unique(labels[0].ravel()[is_kept]), np.unique(labels[0].ravel()[~is_kept])
+            kept, left = distinct_values(labels[0].ravel()[is_kept]), distinct_values(labels[0].ravel()[~is_kept])
             if len(kept) == 1 and len(left) > 2 and kept[0] not in left:
                 source = self.facts.flow.maker_past_moves(mask)
                 self.report(
