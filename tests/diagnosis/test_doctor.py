@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import linecache
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -192,6 +193,50 @@ def test_values_are_those_of_the_program_without_it() -> None:
         return losses
 
     assert train(True) == pytest.approx(train(False), rel=1e-5)
+
+
+def test_ops_of_three_steps_are_watched_and_recurrent_layers_run_whole_in_them() -> None:
+    model = nn.LSTM(3, 4)
+    opt = optim.SGD(model.parameters(), lr=0.1)
+    watched: list[int] = []
+    nodes: set[str] = set()
+    with ad.doctor(file=io.StringIO()):
+        for i in range(20):
+            opt.zero_grad()
+            out, _ = model(ad.randn(5, 2, 3))
+            nodes.add(type(out.node.parents[0]).__name__)
+            watched += [i] if mode.anomaly_detector is not None else []
+            out.square().mean().backward()
+            opt.step()
+    assert watched == [0, 1, 3]
+    assert nodes == {"OutputSlot"}  # of one sweep
+
+
+USES_LITTLE = """
+import sys
+import adjoint as ad
+from adjoint import nn, optim
+import adjoint.nn.functional as F
+x, y = ad.randn(32, 4), ad.randint(0, 2, (32,))
+model = nn.Linear(4, 2)
+opt = optim.SGD(model.parameters(), lr=0.1)
+def train(steps):
+    for _ in range(steps):
+        opt.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        opt.step()
+train(2)
+with ad.doctor():
+    train(20)
+print(sorted({"adjoint.distributed", "adjoint.onnx", "numpy.ma"} & sys.modules.keys()))
+"""
+
+
+def test_a_watch_imports_nothing_that_the_program_does_not_use(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(USES_LITTLE, encoding="utf-8")
+    ran = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"
 
 
 def test_a_compiled_step_is_examined_too() -> None:

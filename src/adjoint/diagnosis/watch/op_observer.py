@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
 from adjoint.core.graph.source_location import library_files, user_instruction
 from adjoint.core.op.op import Op
-from adjoint.core.runtime.mode import has_interpreter, mode, set_modes
+from adjoint.core.runtime.mode import has_interpreter, mode, nondefault, set_modes
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand, Operands
+from adjoint.core.typing import Function, Operand, Operands
 from adjoint.diagnosis.findings import place_of_instruction
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
 from adjoint.diagnosis.watch.frames import find_library_call
@@ -22,6 +23,13 @@ from adjoint.diagnosis.watch.rule import RuleHandlers, WatchRule
 ndarray = np.ndarray
 CHOICES = ("argmax", "argmin")
 FIRST_PASSES = 2  # in which their operands' histories are walked
+
+
+class WholeOp(NamedTuple):
+    """What rules see of a function that ran as one op."""
+
+    name: str
+    family: str = "fused"
 
 
 class OpObserver:
@@ -71,6 +79,18 @@ class OpObserver:
             yield
         finally:
             self.resume()
+
+    def run_whole(self, function: Function, inputs: Operands, *args: object) -> Operands | None:
+        """Call a function of many ops as one of its name; None where something else must see each of them."""
+        self.pause()
+        try:
+            results = None if mode.needs_slow_path or nondefault.meta_tensors else function(*args)
+        finally:
+            self.resume()
+        op: Operand = WholeOp(function.__name__)
+        for out in results or ():
+            self.observe_op(op, inputs, out)
+        return results
 
     def observe_op(self, op: Op, inputs: Operands, out: Operand) -> None:
         """See the result of an op."""
