@@ -22,6 +22,7 @@ from adjoint.diagnosis.rules.loops.evaluation import (
     StandingContext,
     UnsortedNucleus,
 )
+from adjoint.diagnosis.rules.loops.gradient_sizes import GradientSizes
 from adjoint.diagnosis.rules.loops.groups import DefaultsWrite, ExchangedDecay, LeadingGroup, LoadedRates, UnreadOptions
 from adjoint.diagnosis.rules.loops.held_out import ChangingEvaluation, SharedSamples, SharedWindows
 from adjoint.diagnosis.rules.loops.rates import ClampedGradients, GroupRates
@@ -92,7 +93,7 @@ from adjoint.diagnosis.rules.tokens import (
     PaddingIndex,
     PaddingInLoss,
 )
-from adjoint.diagnosis.rules.values import FirstNaN, GradientSizes
+from adjoint.diagnosis.rules.values import FirstNaN
 from adjoint.diagnosis.rules.writes import ExpandedWrite, HiddenWrite, OverwrittenShortcut, RepeatedWrite
 from adjoint.diagnosis.watch.rule import WatchRule
 

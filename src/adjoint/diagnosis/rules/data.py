@@ -17,7 +17,7 @@ from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
 from adjoint.diagnosis.source_expressions import parse_source
 from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame, caller_place, root_mean_square
-from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.facts import Facts, address_of, is_array
 from adjoint.diagnosis.watch.frames import user_frames
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.names import origin_of_name
@@ -221,7 +221,8 @@ class SameBatch(WatchRule):
             loader, _, place = self.passes[-1] if self.passes else (None, 0, call.place)
             stacked = self.facts.flow.maker(next(iter(call.tensors()))) if not self.passes else None
             parts = [] if stacked is None else stacked.tensors
-            kept = find_kept(parts[0]) if parts and all(part is parts[0] for part in parts) else None
+            is_one = len({address_of(part) for part in parts}) == 1
+            kept = find_kept(parts[0]) if is_one else None
             self.report(
                 "same-sample",
                 kept or (place if stacked is None else stacked.place),
@@ -370,7 +371,9 @@ def find_loops(frame: FrameType) -> list[str]:
 def find_kept(x: Tensor) -> Place | None:
     """Return the line that puts a variable of the user's into a list."""
     for frame in user_frames(caller_frame()):
-        names = [name for name, value in frame.f_locals.items() if value is x]
+        held = [(name, getattr(value, "array", value)) for name, value in frame.f_locals.items()]
+        arrays = [(name, array) for name, array in held if isinstance(array, np.ndarray)]
+        names = [name for name, array in arrays if array.ctypes.data == address_of(x) and array.size <= x.array.size]
         for place in find_calls(Site(frame.f_code.co_filename, frame.f_lineno, ""), ("append", "add", "push")):
             if any(re.search(rf"\b{name}\b(?!\.)", place.text.partition("(")[2]) for name in names):
                 return place

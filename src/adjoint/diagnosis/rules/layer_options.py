@@ -120,7 +120,7 @@ class AdamOptions(WatchRule):
                 f"eps={eps:g} of {record.name} is added to the root of the gradients' squares: each step is as many "
             )
             problem += "times smaller than lr"
-            place = record.built or record.made or record.step_place
+            place = record.place
             self.report("eps-too-large", place, record.name, problem, "eps=1e-8", eps)
 
     def finish(self) -> None:
@@ -135,7 +135,7 @@ class AdamOptions(WatchRule):
                     )
                     problem += "of their squares"
                     advice = f"exchange them: betas={tuple(betas)[::-1]}"
-                    place = record.made or record.step_place
+                    place = record.place
                     self.report("betas-swapped", place, record.name, problem, advice, tuple(betas))
         for i, record in enumerate(records):
             mine = {id(p) for p in record.parameters()}

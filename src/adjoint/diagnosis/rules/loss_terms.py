@@ -15,7 +15,7 @@ from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, op_name, producer_of
 from adjoint.diagnosis.watch.frames import find_library_call, find_operands
-from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.library_calls import WRITTEN_ERRORS, LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.diagnosis.watch.source_lines import nodes_at
 from adjoint.nn.layers.normalization import LayerNorm
@@ -46,6 +46,19 @@ class MeanBeforeLoss(WatchRule):
     def begin_backward(self, backward: Backward) -> None:
         self.output = None
         self.means = []
+        flow = self.facts.flow
+        terms = [term for root in backward.roots for term in flow.terms(root)] if flow.is_open else []
+        error = terms[0].made if len(terms) == 1 else None
+        mean = flow.maker(error.tensors[0]) if error is not None and error.op in WRITTEN_ERRORS else None
+        below = flow.maker(mean.tensors[0]) if mean is not None and mean.op == "mean" else None
+        sides = below.tensors if below is not None and below.op == "sub" and mean is not None else []
+        is_error = len(sides) == 2 and len([x for x in sides if x.node is None]) == 1
+        if is_error and mean is not None and below is not None and below.out.array.size >= MIN_BATCH:
+            count = below.out.array.size
+            problem = f"the mean of {count} differences is taken before its "
+            problem += "square: those above and below 0 cancel, and a sample's own target does not count"
+            advice = "the square of each difference, and the mean of the squares"
+            self.report("mean-before-loss", mean.place, "mean", problem, advice, count)
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if self.facts.iteration > MAX_PASSES:

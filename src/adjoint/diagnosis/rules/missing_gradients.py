@@ -35,6 +35,7 @@ CAUSES_OF_ABSENCE = ("loss-of-another", "weights-overwritten", "sign-for-operato
 FIRST_PASSES = 4  # whose graphs are walked for leaves
 HIDDEN_CUTS = ("argmax()", "with no_grad", "no_grad", "@no_grad", "with inference_mode", "inference_mode")
 # which programs use to print and to draw, too
+UNRECORDED = "it is used only under"
 WEAK_CUTS = ("item()", "float()", "tolist()", "argmax()", "argmin()", "multinomial()", "bernoulli()")
 
 
@@ -287,7 +288,7 @@ class MissingGradients(WatchRule):
                 if not group["params"]:
                     problem = f"group {i} of {record.name} has no parameters: none were left when it was made"
                     advice = "make a list of the parameters: a generator gives each of them once"
-                    self.report("not-in-optimizer", record.made or record.step_place, record.name, problem, advice, 0)
+                    self.report("not-in-optimizer", record.place, record.name, problem, advice, 0)
                 if group["params"] and not any(p.requires_grad or p._grad is not None for p in group["params"]):
                     name = self.facts.names.name_of_parameter(group["params"][0])
                     self.report(
@@ -310,7 +311,10 @@ class MissingGradients(WatchRule):
         for owner, parts in owners.values():
             why, place, advice = self._explain(owner, parts[0])
             groups.setdefault((why, place, advice), []).extend(parts)
+        trained = self.facts.find_optimizers()
         for (why, place, advice), parts in groups.items():
+            if why.startswith(UNRECORDED) and not any(id(p) in trained for p in parts):
+                continue  # features of a part that nobody trains
             called = [names.name_of_parameter(p) for p in parts]
             self.report(
                 "no-gradient",
@@ -345,7 +349,7 @@ class MissingGradients(WatchRule):
                 else (record.what, place_of_instruction((record.code, record.instruction_offset)))
             )
             return (
-                f"it is used only under {what}",
+                f"{UNRECORDED} {what}",
                 place,
                 "leave this forward out of the block, or freeze the parameter",
             )

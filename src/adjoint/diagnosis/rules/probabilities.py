@@ -8,7 +8,7 @@ from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import Site, library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand, Operands
+from adjoint.core.typing import Operand, Operands, Shape
 from adjoint.diagnosis.findings import Place, place_of_instruction
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, op_name, producer_of
@@ -36,7 +36,7 @@ class RepeatedActivation(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.over_one: dict[Site, Place] = {}  # lines whose softmax was over one value
+        self.over_one: dict[Site, tuple[Place, Shape]] = {}  # lines whose softmax was over one value, and of what
         self.over_several: set[Site] = set()  # and those of others, as of memories that grow
 
     def before_step(self, step: OptimizerStep) -> None:
@@ -44,14 +44,13 @@ class RepeatedActivation(WatchRule):
 
     def finish(self) -> None:
         for site in self.over_one.keys() - self.over_several:
-            self.report(
-                "one-class",
-                self.over_one[site],
-                "softmax",
-                "softmax is over one value: the result is 1, whatever it is",
-                "use sigmoid for one output, or give one output for each class",
-                1,
-            )
+            place, shape = self.over_one[site]
+            problem = f"softmax of {shape} is over one value: the result is 1, whatever it is"
+            advice = "use sigmoid for one output, or give one output for each class"
+            if len(shape) > 2:  # scores over steps or places, of each sample
+                dim = max(range(1, len(shape)), key=shape.__getitem__)
+                advice = f"softmax over the dimension of the {shape[dim]} that are compared: dim={dim}"
+            self.report("one-class", place, "softmax", problem, advice, 1)
         self.over_one.clear()
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
@@ -79,7 +78,7 @@ class RepeatedActivation(WatchRule):
         if op.name == "softmax" and out.node is not None:
             place = caller_place()
             if out.array.shape[out_params(out)["axis"]] == 1:
-                self.over_one[place.site] = place
+                self.over_one[place.site] = place, out.array.shape
             else:
                 self.over_several.add(place.site)
         if name not in {*NORMALIZED, "sigmoid", "relu"}:

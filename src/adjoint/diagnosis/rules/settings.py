@@ -63,9 +63,7 @@ class OptimizerOptions(WatchRule):
             )
 
     def _check_group(self, record: OptimizerRecord, group: dict[str, Operand]) -> None:
-        place = record.made or record.step_place
-        if record.built is not None and re.search(r"(?:momentum|weight_decay)=[\d.]", record.built.text):
-            place = record.built  # the call of the class, in a function that gives the optimizer
+        place = record.place
         momentum, decay, lr = (group.get(key) or 0 for key in ("momentum", "weight_decay", "lr"))
         if isinstance(momentum, (int, float)) and momentum >= 1:
             problem = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from dataclasses import dataclass, field
 from types import FrameType
@@ -18,6 +19,7 @@ from adjoint.nn.module.module import Module
 from adjoint.optim.step.optimizer import Optimizer
 
 Array = np.ndarray
+NUMBERS = re.compile(r"[=(,]\s*\d")  # among arguments
 
 
 @dataclass
@@ -79,6 +81,12 @@ class OptimizerRecord:
     built: Place | None = None  # the line that called its class, where that was seen; `made` may call a function
     steps: int = 0
     rates: list[list[float]] = field(default_factory=list)  # of each step, by group
+
+    @property
+    def place(self) -> Place | None:
+        """The line that made it: the call of its class, or of a function around that which alone gives it numbers."""
+        lines = [each for each in (self.built, self.made, self.step_place) if each is not None]
+        return next((each for each in lines if NUMBERS.search(each.text)), lines[0] if lines else None)
 
     def parameters(self) -> list[Operand]:
         """Return the parameters of all groups."""

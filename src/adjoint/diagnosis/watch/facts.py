@@ -43,6 +43,8 @@ class Facts:
         self.awaits_samples = False  # too few of those that were watched have come again
         self.trainings = 0  # optimizers that were made
         self.made_optimizers: weakref.WeakKeyDictionary[Optimizer, Place] = weakref.WeakKeyDictionary()
+        # the lines that made loaders and schedules
+        self.constructions: weakref.WeakKeyDictionary[Operand, Place] = weakref.WeakKeyDictionary()
         self.called: dict[int, tuple[Module, list[ModuleCall]]] = {}  # the first calls of each module
         self.with_parameters: dict[int, tuple[Module, bool]] = {}  # the modules that were asked for, and the answers
         self.leaves: tuple[Backward | None, set[Leaf]] = None, set()  # of the last pass
@@ -114,6 +116,11 @@ def op_name(node: Operand) -> str:
     """Return the name of the op that made a node."""
     op = getattr(node, "op", None)
     return "" if op is None else op.name
+
+
+def address_of(x: Tensor) -> int:
+    """Return where the first element of a tensor lies."""
+    return int(x.array.__array_interface__["data"][0])
 
 
 def is_array(x: Operand) -> bool:

@@ -28,6 +28,11 @@ def user_frames(frame: FrameType) -> list[FrameType]:
     return [each.frame for each in stack_from(frame)]
 
 
+def is_constructor(frame: FrameType, made: object) -> bool:
+    """Return whether a frame is the `__init__` of an object, of a class that the program derived."""
+    return frame.f_code.co_name == "__init__" and any(value is made for value in frame.f_locals.values())
+
+
 def find_expression(frame: FrameType) -> tuple[SourceFile, ast.AST] | None:
     """Return the expression or statement that the frame carries out, and its file."""
     return source_expressions.find_expression(UserFrame(frame, frame.f_lasti, ()))

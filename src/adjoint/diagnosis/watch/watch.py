@@ -32,6 +32,7 @@ from adjoint.diagnosis.watch.events import (
     root_mean_square,
 )
 from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.frames import is_constructor, user_frames
 from adjoint.diagnosis.watch.library_calls import find_written_losses
 from adjoint.diagnosis.watch.names import describe_callee, name_of_value
 from adjoint.diagnosis.watch.op_observer import OpObserver
@@ -99,7 +100,8 @@ class Watch:
         self.patches.replace(Module, "__call__", self._watch_calls)
         self.patches.replace(Module, "train", call_first(self._call("mode_is_set")))
         self.patches.replace(Module, "load_state_dict", call_first(self._call("state_is_loaded")))
-        self.patches.replace(DataLoader, "__init__", call_first(self._call("loader_is_made")))
+        for made in (DataLoader, LRScheduler):
+            self.patches.replace(made, "__init__", call_first(self._note_construction))
         self.patches.replace(DataLoader, "__iter__", call_first(self._call("loader_is_read")))
         self.patches.replace(LoaderIterator, "__next__", self._watch_batches)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
@@ -234,6 +236,12 @@ class Watch:
             if self.facts.trainings <= MAX_TRAININGS:  # its first steps are those of another training
                 self.is_resting = self.is_quiet = False
                 self.observer.resume()
+
+    def _note_construction(self, made: Operand, *args: object, **kwargs: object) -> None:
+        """Note the line that makes a loader or a schedule."""
+        if self._is_ours():
+            around = (frame for frame in user_frames(caller_frame()) if not is_constructor(frame, made))
+            self.facts.constructions[made] = place_of_frame(next(around, caller_frame()))
 
     def _note_zero_grad(self, owner: Operand, *args: object, **kwargs: object) -> None:
         if self._is_ours():

@@ -11,6 +11,7 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
+from adjoint.data.loader import DataLoader
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_origin
 from adjoint.diagnosis.operands import find_return_in
 from adjoint.diagnosis.source_expressions import text_of
@@ -165,15 +166,10 @@ class UnreadLoader(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.made: list[tuple[Operand, Place]] = []
         self.read: list[Operand] = []
         self.modes: dict[int, set[bool]] = {}  # whether a model was recorded on its batches
         self.loops: dict[int, Place] = {}  # the line that reads a loader to evaluate
         self.reading: Place | None = None
-
-    def loader_is_made(self, loader: Operand, *args: object, **kwargs: object) -> None:
-        """See a loader made."""
-        self.made.append((loader, place_of_frame(caller_frame())))
 
     def loader_is_read(self, loader: Operand) -> None:
         """See a pass over a loader begin."""
@@ -197,12 +193,12 @@ class UnreadLoader(WatchRule):
 
     def finish(self) -> None:
         both = [each for each in self.read if len(self.modes.get(id(each), ())) == 2]
-        for loader, place in self.made if both else ():
-            is_read = any(each is loader for each in self.read)
+        for loader, place in list(self.facts.constructions.items()) if both else ():
+            is_read = any(each is loader for each in self.read) or not isinstance(loader, DataLoader)
             if not is_read:
                 self._check_held_out(loader, place, both[-1])
             if not is_read and "train" in place.text.partition("=")[0]:
-                used = next((made for each, made in self.made if each is both[-1]), None)
+                used = self.facts.constructions.get(both[-1])
                 where = "" if used is None else f", of {used.site.describe_briefly()},"
                 problem = f"no loop reads this loader: another one{where} is read to train and to evaluate"
                 name = re.split(r"[,= ]", place.text)[0]

@@ -12,7 +12,7 @@ from adjoint.data.sampler import WeightedRandomSampler
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.targets import BINARY, ERRORS
 from adjoint.diagnosis.watch.events import ModuleCall, caller_place, distinct_values
-from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.facts import Facts, address_of, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
@@ -109,11 +109,6 @@ class SameTargets(WatchRule):
             )
             problem += "the same ones"
             self.report("same-targets", call.place, name, problem, "cut both by the same indices", tuple(target.shape))
-
-
-def address_of(x: Tensor) -> int:
-    """Return where the first element of a tensor lies."""
-    return int(x.array.__array_interface__["data"][0])
 
 
 class TruncatedLabels(WatchRule):

@@ -208,11 +208,14 @@ class SharedNoise(WatchRule):
             for noise, scale in (made.tensors, made.tensors[::-1]):
                 drawn = flow.maker_past_moves(noise)
                 is_one = noise.array.size * len(made.out.array) == made.out.array.size and len(made.out.array) > 1
-                if drawn is None or drawn.op != "normal" or not is_one or noise.array.size < 2 or scale.node is None:
+                if drawn is None or drawn.op != "normal" or not is_one or noise.array.size < 2:
+                    continue
+                if scale.node is None and not (noise.array.ndim == scale.array.ndim > 1 and len(noise.array) == 1):
                     continue
                 inputs = [x for each in flow.makers_behind(scale) for x in each.tensors if x.node is None]
-                if scale.shape == made.out.shape and any(
-                    len(x.array) == len(scale.array) for x in inputs if x.ndim > 1
+                is_of_batch = any(len(x.array) == len(scale.array) for x in inputs if x.ndim > 1)
+                if (scale.node is None and len(scale.array) == len(made.out.array)) or (
+                    scale.shape == made.out.shape and is_of_batch
                 ):
                     count = len(made.out.array)
                     problem = f"the noise {tuple(noise.shape)} is one vector for all {count} samples: they are moved "

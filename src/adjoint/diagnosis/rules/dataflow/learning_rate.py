@@ -56,6 +56,8 @@ class LearningRate(WatchRule):
             made = flow.maker(made.tensors[0])
         if factor >= MIN_FACTOR and place is not None:
             self.multiplied = factor, place
+        if made is not None and made.op == "sum" and made.out.array.size == 1 and self.summed is None:
+            self.summed = "the loss", made.tensors[0].array.size, made.place
 
     def before_step(self, step: OptimizerStep) -> None:
         self.before = []
@@ -105,7 +107,7 @@ class LearningRate(WatchRule):
     def _report_too_small(self, record: Operand, rate: float, count: int) -> None:
         self.report(
             "learning-rate-too-small",
-            record.made or record.step_place,
+            record.place,
             record.name,
             f"{pluralize(count, 'step')} of {record.name} with lr={rate:.3g} changed no parameter, or hardly: the "
             "steps are below float32's precision",
@@ -118,10 +120,9 @@ class LearningRate(WatchRule):
         told = f"the loss goes from {losses[0]:.3g} to {losses[-1]:.3g} in {pluralize(len(losses), 'step')}"
         if self.summed is not None and self.summed[1] > rate / SMALL_RATE:
             name, count, place = self.summed
-            problem = f'{name} has reduction="sum" and adds up {count} elements: with lr={rate:.3g}, {told}'
-            self.report(
-                "sum-too-large", place, record.name, problem, 'reduction="mean", or as much smaller an lr', count
-            )
+            what, remedy = ("is a sum", "mean()") if name == "the loss" else ('has reduction="sum"', 'reduction="mean"')
+            problem = f"{name} {what} and adds up {count} elements: with lr={rate:.3g}, {told}"
+            self.report("sum-too-large", place, record.name, problem, f"{remedy}, or as much smaller an lr", count)
             return
         if self.multiplied is not None:
             factor, place = self.multiplied
@@ -133,7 +134,7 @@ class LearningRate(WatchRule):
             told += f"; a step changes the parameters by {ratio:.0%}"
         self.report(
             "learning-rate-too-large",
-            record.made or record.step_place,
+            record.place,
             record.name,
             f"with lr={rate:.3g}, {told}",
             f"set lr to {rate / 10:.1g} or less, or clip the gradients",

@@ -9,6 +9,7 @@ from adjoint.core.op.op import Op
 from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Operands
+from adjoint.data.loader import DataLoader
 from adjoint.data.sampler import RandomSampler
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.source.text_rule import find_sources
@@ -113,14 +114,9 @@ class ShuffledApart(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.made: dict[int, Place] = {}  # the lines that made loaders, by their sampler
         self.reading: Operand = None
         self.batches: list[tuple[Operand, Operand]] = []  # the last ones, with the iterators that gave them
         self.input: Operand = None
-
-    def loader_is_made(self, loader: Operand, *args: object, **kwargs: object) -> None:
-        """See a loader made."""
-        self.made[id(loader)] = caller_place()
 
     def batch_is_read(self, iterator: Operand) -> None:
         """See an iterator that is about to give a batch."""
@@ -150,7 +146,8 @@ class ShuffledApart(WatchRule):
                 "the samples come from one loader and their targets from another, and each shuffles for itself: they "
             )
             problem += "do not belong together"
-            place = next(iter(self.made.values()), None)
+            made = self.facts.constructions.items()
+            place = next((line for each, line in made if isinstance(each, DataLoader)), None)
             self.report("shuffled-apart", place, "shuffle", problem, "one loader of TensorDataset(x, y)", 2)
 
 
@@ -182,7 +179,7 @@ class UnorderedTargets(WatchRule):
         if order is None or made is None or made.op != "slice" or made.tensors[0].node is not None:
             return
         if len(made.out.array) == order[0] and len(made.tensors[0].array) == order[1]:
-            self.found.append((call.place, order[0]))
+            self.found.append((made.place, order[0]))
 
     def finish(self) -> None:
         if len(self.found) >= min(FLOW_PASSES, self.facts.iteration) and self.found:

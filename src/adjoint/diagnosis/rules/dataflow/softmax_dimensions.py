@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import weakref
 
+import numpy as np
+
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
@@ -18,6 +20,7 @@ from adjoint.diagnosis.watch.rule import WatchRule
 
 KIND = "softmax-dimension"
 MAX_SUSPECTS = 8
+TOLERANCE = 1e-2  # of a sum of probabilities
 PASSED_THROUGH = frozenset({"log", "clamp", "add", "dropout", "maximum", "minimum"})
 
 
@@ -45,7 +48,6 @@ class SoftmaxDimension(WatchRule):
             self._check_attention(x)
         elif op.name == "mean_nll":
             self._check_classes(x)
-            self._check_steps(x)
         elif op.name == "div":
             return
         elif op.name == "softmax" or find_library_call("cross_entropy") is None:
@@ -123,36 +125,24 @@ class SoftmaxDimension(WatchRule):
                 f"dim=0 of {tuple(shape)}",
             )
 
-    def _check_steps(self, x: Tensor) -> None:
-        """Look at log-probabilities (N, T, C) that the loss gets in one row for each step."""
-        made = producer_of(x)
-        if op_name(made) not in NORMALIZED or library_files[made.code.co_filename] or len(made.shape) != 3:
-            return
-        samples, steps, classes = made.shape
-        if (made.params or {}).get("axis") == 1 and tuple(x.shape) == (samples * steps, classes) and steps != classes:
-            problem = f"{op_name(made)} of {tuple(made.shape)} is taken over dimension 1, the steps: the classes of a "
-            problem += "step do not sum to 1"
-            number = f"dim=1 of {tuple(made.shape)}"
-            self.report(KIND, place_of_node(made), op_name(made), problem, "take it over the classes: dim=-1", number)
-
     def see_call(self, call: LibraryCall) -> None:
         target = call.tensor("target")
         for name, shape, place in self.over_rows if target is not None and not self.facts.has_found(KIND) else ():
             if target is not None and target.array.shape[:1] == shape[:1]:
                 self._report_rows(name, shape, place)
         x = call.tensor("input") if call.name == "nll_loss" else None
-        made: Operand = None if x is None else x.node
-        axis = (getattr(made, "params", None) or {}).get("axis")
-        if x is not None and op_name(made) == "log_softmax" and x.array.ndim > 2 and axis not in (None, 1):
-            self.report(
-                "softmax-dimension",
-                place_of_node(made),
-                "log_softmax",
-                f"log_softmax of {tuple(x.shape)} is taken over dimension {axis}, and nll_loss has its classes in "
-                "dimension 1: the classes of a place do not sum to 1",
-                "dim=1",
-                f"dim={axis} of {tuple(x.shape)}",
-            )
+        made: Operand = None if x is None else producer_of(x)
+        if x is None or op_name(made) != "log_softmax" or library_files[made.code.co_filename]:
+            return
+        dim = 1 if x.array.ndim > 1 else 0
+        sums, shape = np.exp(x.array).sum(dim), tuple(made.shape)
+        axis = (made.params or {}).get("axis")
+        if np.abs(sums - 1).max() > TOLERANCE:
+            others = [i for i, size in enumerate(shape) if size == x.array.shape[dim] and i != axis]
+            problem = f"log_softmax of {shape} is taken over dimension {axis}, and the classes that nll_loss reads are "
+            problem += f"in another: the probabilities of a target sum to {sums.min():.3g} to {sums.max():.3g}"
+            advice = f"take it over the classes: dim={others[-1] if others else -1}"
+            self.report(KIND, place_of_node(made), "log_softmax", problem, advice, f"dim={axis} of {shape}")
 
     def _check_choice(self, x: Operand, index: Operand, out: Tensor) -> None:
         """Look at a choice of classes along another dimension than that of the softmax."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import FrameType
 
 import numpy as np
 
@@ -11,8 +12,10 @@ from adjoint.core.typing import Operand
 from adjoint.data.sampler import SequentialSampler
 from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.diagnosis.rules.data import MIN_SAMPLES, length_of
+from adjoint.diagnosis.rules.targets import ERRORS
 from adjoint.diagnosis.watch.events import caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.frames import place_of_attribute
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.names import describe_data, describe_iterated
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -43,6 +46,7 @@ class Targets(WatchRule):
         frame = caller_frame()
         if self.loader is None or not self.facts.steps:
             name, made = describe_iterated(loader, frame)
+            made = self.facts.constructions.get(loader, made)
             self.loader = loader, made or place_of_frame(frame), name
             if length_of(loader) == 0:
                 self._report_empty(loader, made or place_of_frame(frame), name or "the loader")
@@ -63,10 +67,11 @@ class Targets(WatchRule):
             y = y[y != ignored]
         if y.size < MIN_SAMPLES or (not is_class and y.ndim > 1 and y.shape[-1] != 1):
             return
-        maker = self.facts.flow.maker(x)
-        if not is_class and not y.any() and maker is not None and maker.op == "sub":
-            return  # an error that is compared with 0
         described, place = self._describe(y), call.place
+        maker = self.facts.flow.maker(x)
+        is_zero = call.name in ERRORS and not y.any()
+        if is_zero and ("zeros" in place.text or (maker is not None and maker.op == "sub")):
+            return  # an error, or a distance, that is to be 0
         if self.last == (described, place):
             return
         self.last = described, place
@@ -85,6 +90,8 @@ class Targets(WatchRule):
         if self.place is None:
             whole = self.facts.flow.whole(target)
             name, made = describe_data(whole, caller_frame())
+            if self.loader is not None and (made is None or made.text.startswith("for ")):
+                name, made = describe_constant(self.loader[0].dataset, caller_frame())
             is_batch = made is None or made.text.startswith("for ")
             self.place, self.data = place, ("target", place) if is_batch else (name, made)
             labels = whole.array[whole.array != ignored] if isinstance(ignored, int) else whole.array
@@ -165,3 +172,16 @@ class Targets(WatchRule):
         what = f"{pure} of {count} batches have one class only" if pure else f"the labels of {count} batches ascend"
         problem = f"{what}: the data comes in order of its labels"
         self.report("data-not-shuffled", place, name, problem, advice, f"{pure}/{count}")
+
+
+def describe_constant(dataset: Operand, frame: FrameType) -> tuple[str, Place | None]:
+    """Return the name of the values of a dataset that are all the same, and the line that made them."""
+    while hasattr(dataset, "indices") and hasattr(dataset, "dataset"):  # some rows of another one
+        dataset = dataset.dataset
+    parts = [("", each) for each in getattr(dataset, "tensors", ())] or list(getattr(dataset, "__dict__", {}).items())
+    for key, value in reversed(parts):
+        array = getattr(value, "array", value)
+        if isinstance(array, np.ndarray) and array.ndim and len(array) == length_of(dataset) and not np.ptp(array):
+            name, made = describe_data(value, frame)
+            return name or f"self.{key}", made or (place_of_attribute(dataset, key) if key else None)
+    return "", None

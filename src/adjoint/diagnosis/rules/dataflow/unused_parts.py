@@ -14,9 +14,9 @@ from adjoint.diagnosis.rules.modes import DROPOUTS
 from adjoint.diagnosis.rules.source.text_rule import find_sources, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame, caller_place
-from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import place_of_attribute, user_frames
-from adjoint.diagnosis.watch.names import origin_of_name
+from adjoint.diagnosis.watch.names import RootModule, origin_of_name
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.source_lines import nodes_in
 from adjoint.nn.module.module import Module
@@ -85,7 +85,18 @@ def is_named_again(file: str, name: str) -> bool:
 
 
 class FrozenHead(WatchRule):
-    """A new layer that a program puts into a model, and freezes with all others afterwards."""
+    """A new layer that a program puts into a model, and freezes with all others afterwards; one frozen at 0."""
+
+    def _check_zeros(self, root: RootModule, source: SourceFile) -> None:
+        """Look for a frozen matrix of zeros, such as that of an adapter: what it multiplies adds nothing."""
+        freezes = [*source.outside_assignments.get("requires_grad", ()), *source.calls_of("requires_grad_")]
+        for path, p in root.module.named_parameters() if freezes else ():
+            if not p.requires_grad and p.ndim > 1 and is_array(p) and p.array.size and not p.array.any():
+                name = f"{root.name}.{path}"
+                problem = f"{name} {tuple(p.shape)} is frozen, and all 0: what it multiplies is 0, whatever it is"
+                place = Place(Site(source.name, freezes[0].lineno, ""))
+                self.report("frozen-parameters", place, name, problem, f"let {name} learn", 0)
+                return
 
     def finish(self) -> None:
         trained = self.facts.find_optimizers()
@@ -95,6 +106,7 @@ class FrozenHead(WatchRule):
             inside = [(loop, node) for loop in loops for node in freezes if node in ast.walk(loop)]
             if not any(p.requires_grad and id(p) in trained for p in root.module.parameters()):
                 continue
+            self._check_zeros(root, source)
             for name, part in root.module._modules.items():
                 own = list(part.parameters()) if part is not None and id(part) in self.facts.called else []
                 for node in source.outside_assignments.get(name, ()) if own else ():

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operands
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.rules.dataflow.label_values import address_of
+from adjoint.diagnosis.rules.loops.states import find_takings
 from adjoint.diagnosis.watch.events import Backward, caller_place
-from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.facts import Facts, address_of, is_array
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.rule import WatchRule
 
@@ -78,7 +80,10 @@ class AverageFactor(WatchRule):
         for place, passes in self.of_itself.items():
             if len(passes) >= MIN_SEEN - 1:
                 problem = "the average of weights is of each parameter with itself: the average is the model"
-                self.report("average-factor", place, "the average", problem, "copy.deepcopy(model) for it", len(passes))
+                names = re.findall(r"[\w.]+", place.text)
+                taken = next((line for name in names for line in find_takings(place, name) if line != place), place)
+                advice = "copy.deepcopy(model) for it, or clone() of each tensor"
+                self.report("average-factor", taken, "the average", problem, advice, len(passes))
         for array, first, count, place in self.copies.values():
             if count >= MIN_SEEN - 1 and self.facts.steps > MIN_SEEN and np.array_equal(array, first):
                 problem = (

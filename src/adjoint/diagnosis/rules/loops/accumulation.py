@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.loops.steps import find_gradient_owner, is_clear
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
@@ -138,7 +139,8 @@ class UndividedAccumulation(WatchRule):
         flow = self.facts.flow
         made = flow.maker(backward.roots[0]) if len(backward.roots) == 1 and flow.is_open else None
         if made is not None and not self.counts:
-            is_mean = made.op.startswith("mean") or made.op == "mean_nll" or "entropy" in made.op
+            params: Operand = getattr(made.out.node, "params", None) or {}
+            is_mean = made.op.startswith("mean") or "entropy" in made.op or params.get("reduction") == "mean"
             self.loss = self.loss or (made.place if is_mean else None)
             self.passes.append((backward.place, is_mean))
         else:

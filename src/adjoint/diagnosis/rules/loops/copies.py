@@ -8,13 +8,14 @@ import re
 import numpy as np
 
 from adjoint.core.typing import Array, Operand
-from adjoint.diagnosis.findings import Place, place_of_frame
+from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.loops.states import COPIES
 from adjoint.diagnosis.rules.source.splits import HELD_OUT, TRAINED
 from adjoint.diagnosis.rules.writes import instruction_of_write, place_of_write
 from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.names import describe_iterated
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.source_lines import line_of, nodes_around
 from adjoint.nn.layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
@@ -111,17 +112,15 @@ class TrainedOnHeldOut(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.made: dict[int, str] = {}  # the names of loaders
         self.reading = ""
         self.steps: dict[tuple[str, int], list[Place]] = {}  # by the loader's name, and the optimizer
 
-    def loader_is_made(self, loader: Operand, *args: object, **kwargs: object) -> None:
-        """See a loader made."""
-        self.made[id(loader)] = re.split(r"[,= ]", place_of_frame(caller_frame()).text)[0]
-
     def loader_is_read(self, loader: Operand) -> None:
         """See a pass over a loader begin."""
-        self.reading = self.made.get(id(loader), "")
+        name = (re.findall(r"\w+", describe_iterated(loader, caller_frame())[0]) or [""])[-1]
+        made = self.facts.constructions.get(loader)
+        is_told = HELD_OUT.search(name) or TRAINED.search(name) or made is None
+        self.reading = name if is_told or made is None else re.split(r"[,= ]", made.text)[0]
 
     def before_step(self, step: OptimizerStep) -> None:
         if self.reading:

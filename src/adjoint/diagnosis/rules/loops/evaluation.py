@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from adjoint.diagnosis.watch.events import ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.source_lines import line_of, nodes_around
+from adjoint.diagnosis.watch.source_lines import find_calls, line_of, nodes_around
 
 MIN_VALUES = 16
 MIN_MEMBERS = 3  # results whose deviation is taken
@@ -25,6 +26,9 @@ MAX_SHIFT = 6  # deviations between both means
 MAX_RATIO = 8  # of both deviations
 MIN_ROWS = 8
 MAX_COLUMN_RATIO = 30  # of the deviations of features
+ROUNDED = 1e-3
+MIN_STEADY = 3.0  # the mean of a feature over its deviation
+OVER_FEATURES = re.compile(r"\.(?:mean|std)\((?:axis=|dim=)?(?:1|-1)\b")
 ERRORS = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 Scale = tuple[float, float]  # mean and deviation
 
@@ -195,7 +199,24 @@ class RowScale(WatchRule):
     """Features of very different scales that are normalized by the mean of a sample, and not of a feature."""
 
     ops = frozenset({"sub"})
+    sees_roots_only = True
     max_passes = 1
+
+    def enter_module(self, call: ModuleCall) -> None:
+        """Look for a table each of whose rows has the mean 0 and the deviation 1, and whose columns hardly change."""
+        x = next(iter(call.tensors()), None)
+        array: Array = x.array if x is not None and is_array(x) and x.node is None else np.zeros(0)
+        if array.ndim != 2 or array.dtype.kind != "f" or array.shape[1] < 3 or len(array) < MIN_ROWS:
+            return
+        is_scaled = np.abs(array.mean(1)).max() < ROUNDED and np.abs(array.std(1) - 1).max() < ROUNDED
+        lines = find_calls(call.place.site, ("mean", "std")) if is_scaled and call.place is not None else ()
+        place = next((line for line in lines if OVER_FEATURES.search(line.text)), None)
+        ratio = float((np.abs(array.mean(0)) / np.maximum(array.std(0), ROUNDED)).max())
+        if place is not None and ratio > MIN_STEADY:
+            problem = f"each sample of {array.shape} has the mean 0 and the deviation 1 over its features, one of "
+            problem += f"which has a mean of {ratio:.3g} deviations in all: the large feature decides about the others"
+            advice = "the mean and deviation of each feature: those over the samples, axis 0"
+            self.report("normalized-over-features", place, "mean", problem, advice, f"{ratio:.3g}")
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         x = inputs[0]

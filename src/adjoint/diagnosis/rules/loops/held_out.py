@@ -143,6 +143,7 @@ class ChangingEvaluation(WatchRule):
             if id(loader) not in self.loaders:
                 frame = caller_frame()
                 name, made = describe_iterated(loader, frame)
+                made = self.facts.constructions.get(loader, made)
                 self.loaders[id(loader)] = loader, name or "the loader", made or place_of_frame(frame)
 
     def batch_is_given(self, batch: Operand) -> None:

@@ -40,7 +40,7 @@ class GroupRates(WatchRule):
         group = rates.index(rate)
         others = [each for each in rates if each != rate]
         problem = f"group {group} of {record.name} has lr={rate:g}, where the others have {others[0]:g}: {what}"
-        near = record.built or record.made or record.step_place
+        near = record.place
         place = None if near is None else find_rate(near, rate) or near
         advice = "a rate within a factor of 100 of the others', such as 1e-4 beside 1e-3"
         self.report("group-rate-too-far", place, f"{record.name}.param_groups[{group}]", problem, advice, f"{rate:g}")

@@ -27,7 +27,7 @@ SAME = 1e-5  # relative distance
 MIN_FOREIGN = 2  # steps of a schedule whose optimizer makes none
 MIN_FRESH = 4  # schedules of one step each
 LENGTHS = re.compile(r"(?:total_steps|T_max)\s*=\s*[^,]*(?:\*|len\()|steps_per_epoch|\([^()]+,\s*\w+\s*\*\s*len\(")
-EPOCHS = re.compile(r"T_max\s*=\s*[\w.]*epochs?\b|\(\s*\w+\s*,\s*[\w.]*epochs?\s*\)", re.IGNORECASE)
+EPOCHS = re.compile(r"(?:T_max\s*=|\(\s*[\w.]+\s*,)[^,*]*epochs?\b", re.IGNORECASE)
 
 
 class PlateauMode(WatchRule):

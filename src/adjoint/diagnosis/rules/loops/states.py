@@ -20,7 +20,7 @@ from adjoint.diagnosis.operands import MISSING, evaluate
 from adjoint.diagnosis.rules.settings import EPOCHS, find_loop_variable
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame, caller_place
-from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.facts import Facts, address_of, is_array
 from adjoint.diagnosis.watch.frames import find_expression, user_frames
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.source_lines import line_of, nodes_in
@@ -92,10 +92,7 @@ def find_takings(near: Place, name: str) -> Iterator[Place]:
 
 def is_same_memory(one: Tensor, other: Tensor) -> bool:
     """Return whether two tensors begin at the same address."""
-    a, b = one.array, other.array
-    if not is_array(one) or not is_array(other) or not a.size:
-        return False
-    return bool(a.__array_interface__["data"][0] == b.__array_interface__["data"][0])
+    return is_array(one) and is_array(other) and one.array.size > 0 and address_of(one) == address_of(other)
 
 
 def describe_argument() -> str:

@@ -46,7 +46,8 @@ class Clearing(WatchRule):
         self.uncleared: dict[int, list[OptimizerStep]] = {}
         self.cleared_steps: dict[int, int] = {}
         self.emptied: dict[int, list[OptimizerStep]] = {}
-        self.ends: dict[int, tuple[Operand, int]] = {}  # last parameters, and the passes that found them not clear
+        # first and last parameters, and the passes that found them not clear
+        self.ends: dict[int, tuple[Operand, int]] = {}
 
     def begin_backward(self, backward: Backward) -> None:
         for key, parameters in self.sampled.items():
@@ -70,7 +71,8 @@ class Clearing(WatchRule):
             self.emptied.setdefault(key, []).append(step)
         self.sampled[key] = list(islice((p for p in parameters if not is_clear(p)), 3))
         if step.number == 0:
-            self.ends |= {id(p): (p, 0) for p in parameters[-MAX_ENDS:] if not is_clear(p)}
+            both = (*parameters[:MAX_ENDS], *parameters[-MAX_ENDS:])
+            self.ends |= {id(p): (p, 0) for p in both if not is_clear(p)}
         self.passes[key], self.is_cleared[key] = 0, False
 
     def finish(self) -> None:
@@ -209,7 +211,7 @@ class ScheduleOrder(WatchRule):
         if id(optimizer) in self.made and optimizer._opt_called:
             return
         name, made = describe_callee(caller_frame())
-        self.made.setdefault(id(optimizer), made or place)
+        self.made.setdefault(id(optimizer), self.facts.constructions.get(schedule, made or place))
         if not optimizer._opt_called:
             self.report(
                 "scheduler-before-optimizer",
@@ -229,7 +231,7 @@ class ScheduleOrder(WatchRule):
             if max(rates) == 0:
                 self.report(
                     "zero-learning-rate",
-                    self.made.get(key) or record.made or record.step_place,
+                    self.made.get(key) or record.place,
                     record.name,
                     f"the learning rate of {record.name} is 0 in all {pluralize(len(rates), 'step')}: nothing is "
                     "learned",
@@ -241,7 +243,7 @@ class ScheduleOrder(WatchRule):
                 if len(record.rates[0]) > 1 and not any(group) and len(group) >= 3:
                     self.report(
                         "zero-learning-rate",
-                        record.made or record.step_place,
+                        record.place,
                         record.name,
                         f"the learning rate of group {i} of {record.name} is 0 in all {pluralize(len(group), 'step')}",
                         "set its lr to a positive number, or leave the group out",

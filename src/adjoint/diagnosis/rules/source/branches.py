@@ -44,13 +44,25 @@ class EarlyReturn(TextRule):
 
 
 class StepBesidePrint(TextRule):
-    """A backward pass in the branch that reports every so many batches, of a loss that each batch computes."""
+    """A backward pass or a step in the branch that reports every so many batches, of a loss that all compute."""
+
+    def _check_step(self, source: SourceFile, loop: ast.For, branch: ast.If) -> None:
+        """Look for a step in the branch, of gradients that each batch computes and the next one clears."""
+        others = [line for line in loop.body if line is not branch]
+        steps = [call for call in calls_in(*branch.body) if name_of(call) == "step"]
+        is_cleared = has_call("backward", *others) and has_call("zero_grad", *others)
+        if steps and is_cleared and not has_call("zero_grad", branch) and not has_call("step", *others):
+            problem = f"{text_of(steps[0])} runs where {text_of(branch.test)} alone: the gradients of the other "
+            problem += "batches are computed and cleared"
+            name = text_of(steps[0].func)
+            self.blame("step-in-branch", (source, steps[0]), name, problem, f"{text_of(steps[0])} outside of the if")
 
     def read(self, source: SourceFile) -> None:
         for loop in source.nodes_of(ast.For):
             for branch in loop.body:
                 if not isinstance(branch, ast.If) or "%" not in text_of(branch.test) or branch.orelse:
                     continue
+                self._check_step(source, loop, branch)
                 passes = [call for call in calls_in(*branch.body) if name_of(call) == "backward"]
                 if not passes or not has_call("step", *branch.body) or not isinstance(passes[0].func, ast.Attribute):
                     continue

@@ -91,10 +91,32 @@ def common_start(one: str, other: str) -> str:
 
 
 class SharedAttribute(TextRule):
-    """A list in the body of a class that its methods fill: all instances have the same one."""
+    """A list in the body of a class, or the default of a parameter, that methods fill: instances have the same one."""
+
+    def _check_defaults(self, source: SourceFile, kind: ast.ClassDef, calls: list[ast.Call]) -> None:
+        """Look for an attribute that is the default of a parameter, a list or a dict, in all instances."""
+        for function in kind.body:
+            if not isinstance(function, ast.FunctionDef) or function.name != "__init__":
+                continue
+            given = function.args.args[-len(function.args.defaults) :] if function.args.defaults else []
+            for arg, value in zip(given, function.args.defaults, strict=True):
+                lines = [line for line in function.body if isinstance(line, ast.Assign)]
+                kept = [text_of(line.targets[0]) for line in lines if text_of(line.value) == arg.arg]
+                filled = any(
+                    text_of(call.func).startswith(f"{name}.") and name_of(call) in CHANGES
+                    for name in kept
+                    for call in calls_in(kind)
+                )
+                left = [call for call in calls if not call.args and arg.arg not in {key.arg for key in call.keywords}]
+                if isinstance(value, (ast.List, ast.Dict)) and filled and len(left) > 1:
+                    problem = f"{kept[0]} is the default of {arg.arg}, one for all {len(left)} instances of "
+                    problem += f"{kind.name}: what one of them keeps, the others have too"
+                    advice = f"{arg.arg}=None, and {kept[0]} = {text_of(value)} where it is None"
+                    self.blame("attribute-shared", (source, function), arg.arg, problem, advice)
 
     def read(self, source: SourceFile) -> None:
         for kind in source.nodes_of(ast.ClassDef):
+            self._check_defaults(source, kind, source.calls_of(kind.name))
             calls = [call for call in source.calls_of(kind.name) if call.lineno > kind.lineno]
             own = {
                 text_of(target) for line in ast.walk(kind) if isinstance(line, ast.Assign) for target in line.targets

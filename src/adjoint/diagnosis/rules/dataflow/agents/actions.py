@@ -18,6 +18,7 @@ from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, LossTerm, Made
 MIN_LOADS = 2
 TARGETS = re.compile(r"(?:^|_)(?:t|tgt|target|frozen|old)(?:_|$|net|q)|^tq")
 DRAWN = frozenset({"multinomial", "sample", "bernoulli"})
+JOINS = frozenset({"stack", "cat"})
 INDICES = frozenset({"gather", "index", "take_along", "take_along_dim"})
 
 
@@ -113,6 +114,7 @@ class UnloggedProbability(WatchRule):
             made = term.made
             chosen = flow.maker_past_moves(term.value) if made is not None else None
             if chosen is not None and chosen.op == "mul":
+                self._check_items(term, chosen)
                 chosen = next((each for x in chosen.tensors if (each := flow.maker_past_moves(x)) is not None), None)
             if chosen is None or chosen.op not in INDICES or len(chosen.tensors) < 2 or term.sign > 0:
                 continue
@@ -123,6 +125,18 @@ class UnloggedProbability(WatchRule):
             is_weighed = any(x.array.dtype.kind == "f" and x.array.size > 1 for x in weights)
             if below is not None and below.op in ("softmax", "sigmoid") and drawn and is_weighed:
                 self.found.append((users[0].place, tuple(chosen.out.shape)))
+
+    def _check_items(self, term: LossTerm, product: Made) -> None:
+        """Look for a stack of single probabilities, one of each step of an episode, that is multiplied by returns."""
+        flow = self.facts.flow
+        learned = [x for x in product.tensors if x.node is not None]
+        data = [x for x in product.tensors if x.node is None and is_array(x) and x.array.dtype.kind == "f"]
+        stacked = flow.maker(learned[0]) if len(learned) == len(data) == 1 and term.sign < 0 else None
+        items = [flow.maker(x) for x in stacked.tensors] if stacked is not None and stacked.op in JOINS else []
+        picks = [each for each in items if each is not None and each.op == "select"]
+        layers = {below.op for each in picks if (below := flow.maker_past_moves(each.tensors[0])) is not None}
+        if len(picks) == len(items) > 1 and layers and layers <= {"softmax", "sigmoid"}:
+            self.found.append((picks[0].place, tuple(learned[0].shape)))
 
     def finish(self) -> None:
         if self.found and not self.facts.has_found("ratio-without-exp"):

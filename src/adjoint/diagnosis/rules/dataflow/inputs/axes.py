@@ -9,9 +9,8 @@ from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.rules.dataflow.label_values import address_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
-from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.facts import Facts, address_of, is_array
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
 from adjoint.nn.layers.embedding import Embedding

@@ -7,7 +7,7 @@ import os
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.diagnosis.source_expressions import parse_source
+from adjoint.diagnosis.source_expressions import parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, distinct_values
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
 from adjoint.diagnosis.watch.library_calls import LibraryCall
@@ -25,6 +25,7 @@ LOSSES = frozenset({"cross_entropy", "nll_loss", "binary_cross_entropy_with_logi
 MIN_SHIFT = 0.1  # of a probability, in its logarithm
 MIN_SAMPLES = 4
 NEAR = 4  # ops behind a branch
+LOSS_OPS = frozenset({"mean_nll", "squared_error", "logit_entropy", "entropy", "smooth_l1", "huber"})
 
 
 class TurnedBranches(WatchRule):
@@ -198,7 +199,12 @@ class LostTerm(WatchRule):
         flow = self.facts.flow
         behind = {id(made) for made in flow.makers_behind(*backward.roots)}
         for made in list(flow.steps.values()):
-            if made.op not in ("add", "sub") or made.out.node is None or id(made) in behind or flow.users(made.out):
+            if made.out.node is None or id(made) in behind or flow.users(made.out):
+                continue
+            below = flow.maker(made.tensors[0]) if made.op in ("mean", "sum") and made.tensors else made
+            if below is not None and below.op in LOSS_OPS and made.out.array.size == 1:
+                self._check_name(made)
+            if made.op not in ("add", "sub"):
                 continue
             if any(id(flow.maker(x)) in behind for x in made.tensors):  # the loss itself, which is shown later
                 continue
@@ -210,6 +216,26 @@ class LostTerm(WatchRule):
                 problem += "loss"
                 self.report("term-unused", made.place, name, problem, f"use {name} in the loss", tuple(made.out.shape))
                 return
+
+    def _check_name(self, made: Made) -> None:
+        """Look for a loss that gets a name which no line reads."""
+        source, lines = parse_source(made.place.site.file), nodes_at(made.place, ast.Assign)
+        for line in lines if len(lines) == 1 else ():
+            name = target_text(line)
+            if source is None or not name.isidentifier() or name.startswith("_"):
+                continue
+            scope = source.scope_of(line)
+            if isinstance(scope, ast.Module) and not os.path.isfile(source.name):  # another cell may read it
+                continue
+            names = [x for x in ast.walk(scope) if isinstance(x, ast.Name) and x.id == name]
+            if not any(isinstance(x.ctx, ast.Load) for x in names):
+                problem = f"{name} is computed with its history here, and no line reads it: it is no part of the loss"
+                self.report("term-unused", made.place, name, problem, f"use {name} in the loss, or leave it out", 1)
+
+
+def target_text(line: ast.Assign) -> str:
+    """Return the only target of a line."""
+    return text_of(line.targets[0]) if len(line.targets) == 1 else ""
 
 
 def find_unread_sum(made: Made) -> str:
