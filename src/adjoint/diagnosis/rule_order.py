@@ -11,6 +11,7 @@ from adjoint.diagnosis.rules.dataflow.losses.class_weights import InvertedWeight
 from adjoint.diagnosis.rules.dataflow.softmax_dimensions import SoftmaxDimension
 from adjoint.diagnosis.rules.dataflow.target_batches import Targets
 from adjoint.diagnosis.rules.dataflow.units import DeadUnits, SaturatedUnits
+from adjoint.diagnosis.rules.dataflow.unused_parts import FrozenGroups
 from adjoint.diagnosis.rules.layer_options import AdamOptions, ClipSize, DroppedOutput, LayerOptions, NormalizedOutput
 from adjoint.diagnosis.rules.loops.accumulation import AccumulationStart, ClearedAccumulation, UndividedAccumulation
 from adjoint.diagnosis.rules.loops.clipping import ClipOrder, ForeignClip, ScaledGradients
@@ -187,6 +188,7 @@ RULES: tuple[type[WatchRule], ...] = (
     ConstantInput,
     LossOfAnother,
     MissingGradients,
+    FrozenGroups,
     OverwrittenLoss,
     EvaluationMode,
     PartInEvaluation,

@@ -205,7 +205,7 @@ def _find_innermost(node: ast.AST, place: Position) -> ast.AST | None:
             found = _find_innermost(child, place)
             if found is not None:
                 return found
-        if own is not None and _contains(own, place):
+        if own is not None and (own[0], own[2]) <= (place[0], place[2]) and (own[1], own[3]) >= (place[1], place[3]):
             if own == around and isinstance(node, ast.JoinedStr):
                 continue  # Python 3.11 gives the texts in an f-string the position of the whole
             return _find_innermost(child, place) or child
@@ -216,10 +216,6 @@ def _position(node: ast.AST) -> Position | None:
     if not isinstance(node, (ast.expr, ast.stmt)) or node.end_lineno is None or node.end_col_offset is None:
         return None
     return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
-
-
-def _contains(outer: Position, inner: Position) -> bool:
-    return (outer[0], outer[2]) <= (inner[0], inner[2]) and (outer[1], outer[3]) >= (inner[1], inner[3])
 
 
 def text_of(node: ast.AST) -> str:

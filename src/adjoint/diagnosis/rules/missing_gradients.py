@@ -103,7 +103,6 @@ class MissingGradients(WatchRule):
             return
         self._report_replaced(records, missing := self._missing(records))
         self._report_not_in_optimizer(records)
-        self._report_frozen_groups(records)
         self._report_unreached(missing)
 
     def _report_no_backward(self, record: OptimizerRecord) -> None:
@@ -280,26 +279,6 @@ class MissingGradients(WatchRule):
         name = f"{self.facts.names.name_of_module(part)}.{key}"
         problem, advice = describe_lost_tensor(name, tensor, vars(part).get(key))
         self.report("not-a-parameter", place_of_attribute(part, key), name, problem, advice, tuple(tensor.shape))
-
-    def _report_frozen_groups(self, records: list[OptimizerRecord]) -> None:
-        for record in records:
-            groups = record.optimizer.param_groups
-            for i, group in enumerate(groups):
-                if not group["params"]:
-                    problem = f"group {i} of {record.name} has no parameters: none were left when it was made"
-                    advice = "make a list of the parameters: a generator gives each of them once"
-                    self.report("not-in-optimizer", record.place, record.name, problem, advice, 0)
-                if group["params"] and not any(p.requires_grad or p._grad is not None for p in group["params"]):
-                    name = self.facts.names.name_of_parameter(group["params"][0])
-                    self.report(
-                        "frozen-parameters",
-                        record.made,
-                        name,
-                        f"all {pluralize(len(group['params']), 'parameter')} of group {i} of {record.name} are frozen "
-                        f"(requires_grad is False): {name} …",
-                        "requires_grad_(True) for those that shall learn, or leave the group out",
-                        len(group["params"]),
-                    )
 
     def _report_unreached(self, missing: list[Operand]) -> None:
         names = self.facts.names

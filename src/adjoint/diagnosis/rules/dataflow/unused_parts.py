@@ -23,6 +23,7 @@ from adjoint.nn.module.module import Module
 from adjoint.optim.lr.scheduler import LRScheduler
 
 MADE_EMPTY = re.compile(r"= *nn\.Parameter\((?:\w+\.)*(?:empty|Tensor|FloatTensor)\(")
+MIN_GROUP_STEPS = 2
 MIN_STEPS = 4  # of an optimizer, after which its schedule is to have gone on
 MAX_FRAMES = 4
 MAX_CALLS = 64  # within a module
@@ -120,6 +121,27 @@ class FrozenHead(WatchRule):
                         place = Place(Site(source.name, after[0].lineno, ""))
                         self.report("new-layer-frozen", place, path, problem, f"make {path} after this line", len(own))
                         break
+
+
+class FrozenGroups(WatchRule):
+    """A group of an optimizer that has no parameters, or frozen ones alone."""
+
+    def finish(self) -> None:
+        records = [record for record in self.facts.optimizers.values() if record.steps >= MIN_GROUP_STEPS]
+        if self.facts.has_found("loss-independent-of-model", "no-backward"):
+            return
+        for record, (i, group) in ((each, pair) for each in records for pair in enumerate(each.optimizer.param_groups)):
+            parameters = group["params"]
+            if not parameters:
+                problem = f"group {i} of {record.name} has no parameters: none were left when it was made"
+                advice = "make a list of the parameters: a generator gives each of them once"
+                self.report("not-in-optimizer", record.place, record.name, problem, advice, 0)
+            elif not any(p.requires_grad or p._grad is not None for p in parameters):
+                name = self.facts.names.name_of_parameter(parameters[0])
+                problem = f"all {pluralize(len(parameters), 'parameter')} of group {i} of {record.name} are frozen "
+                problem += f"(requires_grad is False): {name} …"
+                advice = "requires_grad_(True) for those that shall learn, or leave the group out"
+                self.report("frozen-parameters", record.made, name, problem, advice, len(parameters))
 
 
 def is_false(source: SourceFile, node: ast.Attribute) -> bool:

@@ -221,7 +221,7 @@ class LostTerm(WatchRule):
         """Look for a loss that gets a name which no line reads."""
         source, lines = parse_source(made.place.site.file), nodes_at(made.place, ast.Assign)
         for line in lines if len(lines) == 1 else ():
-            name = target_text(line)
+            name = text_of(line.targets[0]) if len(line.targets) == 1 else ""
             if source is None or not name.isidentifier() or name.startswith("_"):
                 continue
             scope = source.scope_of(line)
@@ -231,11 +231,6 @@ class LostTerm(WatchRule):
             if not any(isinstance(x.ctx, ast.Load) for x in names):
                 problem = f"{name} is computed with its history here, and no line reads it: it is no part of the loss"
                 self.report("term-unused", made.place, name, problem, f"use {name} in the loss, or leave it out", 1)
-
-
-def target_text(line: ast.Assign) -> str:
-    """Return the only target of a line."""
-    return text_of(line.targets[0]) if len(line.targets) == 1 else ""
 
 
 def find_unread_sum(made: Made) -> str:
