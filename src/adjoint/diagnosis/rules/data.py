@@ -16,7 +16,14 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
 from adjoint.diagnosis.source_expressions import parse_source
-from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame, caller_place, root_mean_square
+from adjoint.diagnosis.watch.events import (
+    ModuleCall,
+    OptimizerStep,
+    caller_frame,
+    caller_place,
+    first_rows,
+    root_mean_square,
+)
 from adjoint.diagnosis.watch.facts import Facts, address_of, is_array
 from adjoint.diagnosis.watch.frames import user_frames
 from adjoint.diagnosis.watch.library_calls import LibraryCall
@@ -51,7 +58,7 @@ class InputScale(WatchRule):
             x = next((part for part in made.tensors if part.node is None), x)
         if not is_array(x) or not is_array(weight) or x.node is not None or weight.node is None:
             return
-        array = x.array
+        array = first_rows(x.array)
         if array.dtype.kind != "f" or array.size < MIN_SAMPLES or getattr(x, "_detach_record", None) is not None:
             return
         size = root_mean_square(array)

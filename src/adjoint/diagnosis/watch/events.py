@@ -19,6 +19,7 @@ from adjoint.nn.module.module import Module
 from adjoint.optim.step.optimizer import Optimizer
 
 Array = np.ndarray
+MAX_NUMBERS = 1 << 18  # of data, in rows that are looked at
 NUMBERS = re.compile(r"[=(,]\s*\d")  # among arguments
 
 
@@ -122,6 +123,11 @@ def root_mean_square(array: Array) -> float:
         largest = float(np.abs(array).max())
         return largest if not math.isfinite(largest) else largest * root_mean_square(array / largest)
     return math.sqrt(total / array.size)
+
+
+def first_rows(array: Array) -> Array:
+    """Return the rows of data whose numbers rules look at: all, unless they are many."""
+    return array[: max(1, MAX_NUMBERS * len(array) // array.size)] if array.size > MAX_NUMBERS else array
 
 
 def distinct_values(array: Array) -> Array:

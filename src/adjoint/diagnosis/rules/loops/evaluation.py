@@ -13,7 +13,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Operands
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.source_expressions import text_of
-from adjoint.diagnosis.watch.events import ModuleCall, caller_place
+from adjoint.diagnosis.watch.events import ModuleCall, caller_place, first_rows
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -192,7 +192,8 @@ def is_other_scale(one: Scale, other: Scale) -> bool:
 
 def scale_of(x: Tensor) -> Scale:
     """Return the mean and the deviation of values."""
-    return float(x.array.mean()), float(x.array.std())
+    rows = first_rows(x.array)
+    return float(rows.mean()), float(rows.std())
 
 
 class RowScale(WatchRule):
@@ -205,7 +206,7 @@ class RowScale(WatchRule):
     def enter_module(self, call: ModuleCall) -> None:
         """Look for a table each of whose rows has the mean 0 and the deviation 1, and whose columns hardly change."""
         x = next(iter(call.tensors()), None)
-        array: Array = x.array if x is not None and is_array(x) and x.node is None else np.zeros(0)
+        array: Array = first_rows(x.array) if x is not None and is_array(x) and x.node is None else np.zeros(0)
         if array.ndim != 2 or array.dtype.kind != "f" or array.shape[1] < 3 or len(array) < MIN_ROWS:
             return
         is_scaled = np.abs(array.mean(1)).max() < ROUNDED and np.abs(array.std(1) - 1).max() < ROUNDED

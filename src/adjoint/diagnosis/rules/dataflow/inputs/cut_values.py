@@ -10,7 +10,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Operands
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.dataflow.sample_order import find_rows
-from adjoint.diagnosis.watch.events import ModuleCall, caller_place, distinct_values
+from adjoint.diagnosis.watch.events import ModuleCall, caller_place, distinct_values, first_rows
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
@@ -64,13 +64,14 @@ class SentinelValues(WatchRule):
             return
         if x.array.dtype.kind != "f":
             return
-        ordered = np.sort(x.array, axis=0)
+        rows = first_rows(x.array)
+        ordered = np.sort(rows, axis=0)
         repeats = (ordered[0] == ordered[1]) | (
             ordered[-1] == ordered[-2]
         )  # few columns, of which all values are asked
-        found = [int(i) for i in np.flatnonzero(repeats) if has_sentinel(x.array[:, i])]
+        found = [int(i) for i in np.flatnonzero(repeats) if has_sentinel(rows[:, i])]
         if found and call.place is not None:
-            column = x.array[:, found[0]]
+            column = rows[:, found[0]]
             value = column.min() if (column == column.min()).mean() >= MIN_REPEATED else column.max()
             others = column[column != value]
             name = self.facts.names.name_of_module(call.module)

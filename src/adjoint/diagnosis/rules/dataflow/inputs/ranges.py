@@ -70,9 +70,13 @@ class SampleRanges(WatchRule):
         key = id(call.module)
         if made is not None and made.op in ("tanh", "sigmoid") and made.out.array.shape[0] == x.array.shape[0]:
             self.made[key] = made.op
-        elif x.node is None and not any(each.out.node is not None for each in flow.makers_behind(x)):
+        elif (
+            key not in self.real
+            and x.node is None
+            and not any(each.out.node is not None for each in flow.makers_behind(x))
+        ):
             low, high = float(x.array.min()), float(x.array.max())
-            self.real.setdefault(key, (call.place, self.facts.names.name_of_module(call.module), (low, high)))
+            self.real[key] = call.place, self.facts.names.name_of_module(call.module), (low, high)
         if key in self.made and key in self.real:
             self._compare(key)
 
