@@ -78,6 +78,7 @@ class ValueFlow:
         self.steps: dict[int, Made] = {}
         self.by_array: dict[int, Made] = {}  # which detached tensors share
         self.by_operand: dict[int, list[Made]] = {}  # the ops that had an array as an operand
+        self.operands: dict[int, set[int]] = {}  # the arrays of each op
         # what was looked for since the last op, by the ids of the values that it begins with
         self.walks: dict[tuple[int, ...], tuple[Operands, list[Made]]] = {}
         self.sums: dict[int, tuple[Tensor, list[LossTerm]]] = {}
@@ -101,13 +102,12 @@ class ValueFlow:
             oldest = self.steps.pop(next(iter(self.steps)))
             self.bytes -= oldest.out.array.nbytes
             self.by_array.pop(id(oldest.out.array), None)
-            for key in {id(x.array) for x in oldest.tensors}:
-                self.by_operand[key].remove(oldest)
-                if not self.by_operand[key]:
-                    del self.by_operand[key]
+            for key in self.operands.pop(id(oldest), ()):
+                self.by_operand[key] = [each for each in self.by_operand[key] if each is not oldest]
         made = Made(out, op.name, op.family, inputs, (frame.f_code, frame.f_lasti), name)
         self.by_array[id(out.array)] = self.steps[id(out)] = made
-        for key in {id(x.array) for x in made.tensors}:
+        self.operands[id(made)] = {id(x.array) for x in made.tensors}  # which a write of `.data` may change
+        for key in self.operands[id(made)]:
             self.by_operand.setdefault(key, []).append(made)
 
     def close(self) -> None:
@@ -116,6 +116,7 @@ class ValueFlow:
         self.steps.clear()
         self.by_array.clear()
         self.by_operand.clear()
+        self.operands.clear()
         self.walks.clear()
         self.sums.clear()
 
@@ -225,7 +226,8 @@ class ValueFlow:
 
     def users(self, x: Tensor) -> list[Made]:
         """Return the ops that had a tensor as an operand, or what `detach()` gave for it."""
-        return list(self.by_operand.get(id(x.array), ()))
+        found = self.by_operand.get(id(x.array), ())
+        return [made for made in found if any(x.array is each.array for each in made.tensors)]
 
     def users_past_moves(self, x: Tensor) -> list[Made]:
         """Return the ops that had a tensor as an operand, or a view or copy of all its elements."""
