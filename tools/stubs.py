@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from adjoint.core.op.view_replay import replay_views
 from adjoint.core.tensor import tensor as module
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api import lazy_index
@@ -35,6 +36,9 @@ PLUMBING = {
     "__weakref__",
 }
 WIDTH = 120
+REPLAYING = frozenset(  # the code of functions that repeat the views of others, and take what these do
+    {replay_views(lambda x: x, takes_sequence=False).__code__}
+)
 SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -220,6 +224,8 @@ def spelled_parameters(of: inspect.Signature, spelling: Spelling) -> Iterator[st
 def signatures(name: str, function: Callable[..., Any]) -> list[inspect.Signature]:
     """How a method may be called: with more than one signature where `public` takes more than the function declares."""
     plain = signature(function)
+    if getattr(function, "__code__", None) in REPLAYING:
+        function = function.__wrapped__
     raw = inspect.signature(function, follow_wrapped=False)
     kinds = [p.kind for p in raw.parameters.values()]
     if function.__name__ == "<lambda>":  # an operator of the table

@@ -24,7 +24,7 @@ Modules, in reading order:
   logarithms.
 - `tokens`: Rules on padded sequences of tokens: padding that is learned, attended to, or that stands for a real
   class.
-- `values`: Rules on values: the first NaN, gradients that vanish or explode, units that never fire.
+- `values`: Rule on values: the first NaN, or infinity, and the line that made it.
 - `writes`: Rules on writes: data that changes with each pass, and values that are written behind the graph's back.
 - `dataflow`: Rules of `ad.doctor` on where values come from and go to: their sources, their signs, their order.
 - `loops`: Rules of `ad.doctor` on the loops around a step: its order, its gradients, its schedules, and evaluation.

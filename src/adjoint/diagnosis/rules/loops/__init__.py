@@ -21,4 +21,5 @@ Modules, in reading order:
   state.
 - `states`: Rules on states: a state dict that was never copied, one that loads nothing, a target network that never
   follows.
+- `gradient_sizes`: Rule on the sizes of gradients: those that vanish or explode on the way back, by module.
 """
