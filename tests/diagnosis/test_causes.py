@@ -64,7 +64,7 @@ def test_the_line_to_blame_is_named(
     if request.config.getoption("--update-golden"):
         write_told(path, each.name, "cause", cause)
     blamed = "\n".join(told for told in text.split("\n") if told.startswith(("cause: ", "try: ")))
-    assert re.search(rf"{re.escape(place)}\b", blamed), text
+    assert re.search(rf"{re.escape(place)}\b", blamed), (text, failed)
     assert cause == each.cause
     assert not failed, f"the search raises an error of its own: {failed}"
 

@@ -10,14 +10,20 @@ import io
 import re
 import sys
 import warnings
-from contextlib import redirect_stdout
+from contextlib import ExitStack, redirect_stdout
+from math import inf
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import patch
 
 import adjoint as ad
+from adjoint.diagnosis.causes import computing
 from adjoint.diagnosis.error_explanation import add_uncaught_explanation
+from adjoint.diagnosis.remedies.trials import changed_lines
+from adjoint.diagnosis.repairs import trial
 
 MARK = "  # <--"
+TIME_LIMITS = ((computing, "MAX_SECONDS"), (changed_lines, "MAX_SECONDS"), (trial, "MIN_SECONDS"))
 
 
 def read_programs(path: Path, key: str) -> list[tuple[str, str, str]]:
@@ -72,8 +78,10 @@ def run_program(text: str, path: Path) -> BaseException | None:
     ad.manual_seed(0)
     program = sys.modules["program"] = ModuleType("program")  # where classes are looked up by name, as in a script
     program.__file__ = str(path)
-    with redirect_stdout(io.StringIO()), warnings.catch_warnings():
+    with redirect_stdout(io.StringIO()), warnings.catch_warnings(), ExitStack() as stack:
         warnings.simplefilter("ignore")
+        for module, limit in TIME_LIMITS:  # which a collection of garbage may use up, in a process of many tests
+            stack.enter_context(patch.object(module, limit, inf))
         try:
             exec(compile(text, str(path), "exec"), vars(program))
         except Exception as error:  # noqa: BLE001  the programs raise errors of all kinds
