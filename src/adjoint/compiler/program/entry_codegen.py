@@ -192,7 +192,7 @@ class EntryCodegen(ResultCodegen):
         self._emit_line(said, depth)
 
     def _finish(self) -> None:
-        """Which tensors ask for gradients, state that could not be written in place, and .grad."""
+        """Set the flags of tensors, write state that could not be written in place, and place .grad."""
         for place, requires_grad in self.outcome.leaf_changes:
             tensor = f"x{place}" if isinstance(place, int) else self.name(place, "t")
             self._emit_line(f"{tensor}.requires_grad_({requires_grad})")

@@ -26,7 +26,7 @@ def find_parameter_loops(place: StatementBlock, regions: list[RegionSyntax]) -> 
 
     Those make the lists that the loop goes through, and load the state that it has computed.
     """
-    if is_within(place, regions) or not any(isinstance(statement, ast.For | ast.With) for statement in place.block):
+    if is_within(place, regions):
         return
     block, free_from = place.block, 0
     for index, statement in enumerate(block):

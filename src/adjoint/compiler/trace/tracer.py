@@ -360,7 +360,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
 
     @without_frame_tracing
     def mark_leaf(self, tensor: Tensor, before: Leaf | None) -> None:
-        """Let a leaf that the step makes stand for itself, and not for what it was made of."""
+        """Let a leaf that the step makes stand for itself, not for its source; note the flag of others as it was."""
         if not self.is_made_here(tensor):
             self.adopt(tensor)
             self.leaves_before.setdefault(id(tensor), (tensor, before))

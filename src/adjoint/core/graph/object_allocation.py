@@ -15,7 +15,6 @@ from typing import TypeVar
 
 Kind = TypeVar("Kind")
 METH_NOARGS = 0x4
-_definitions: list[object] = []  # functions look at theirs while they live
 
 
 def make_allocator(kind: type[Kind]) -> Callable[[], Kind]:
@@ -54,8 +53,7 @@ def _bind_generic_alloc(kind: type[Kind]) -> Callable[[], Kind]:
     interface = ctypes.pythonapi
     address = ctypes.cast(interface.PyType_GenericAlloc, ctypes.c_void_p).value
     definition = MethodDefinition(f"new_{kind.__name__}".encode(), address, METH_NOARGS, None)
-    _definitions.append(definition)
-    interface.Py_IncRef(ctypes.py_object(definition))  # also at the end of the process, when modules are cleared
+    interface.Py_IncRef(ctypes.py_object(definition))  # which the function looks at until the process ends
     prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     make_function = prototype(("PyCFunction_NewEx", interface))
     function: Callable[[], Kind] = make_function(ctypes.addressof(definition), kind, None)

@@ -27,7 +27,7 @@ SEQUENCES = frozenset({tuple, list})
 
 
 class ViewCall(NamedTuple):
-    """What a call with one shape and these numbers did: `evaluate` gives the array of the view that `steps` led to."""
+    """The record of a call with one shape and numbers: `evaluate` gives the array of the view that `steps` led to."""
 
     evaluate: Callable[[Array], Array]
     steps: Steps

@@ -26,7 +26,7 @@ FIRST_PASSES = 2  # in which their operands' histories are walked
 
 
 class WholeOp(NamedTuple):
-    """What rules see of a function that ran as one op."""
+    """A function that ran as one op, as rules see it."""
 
     name: str
     family: str = "fused"
