@@ -459,3 +459,40 @@ def test_report_tells_what_each_region_saved_and_why_one_is_eager() -> None:
         "  train.py:2-4  100 calls, 5 ms each with compilation, usually 2 ms, 10 ms eagerly",
         "  train.py:6-8  eager: the step advances a zip",
     ]
+
+
+REPLAY = """
+import random
+from collections import deque
+
+random.seed(0)
+pool = deque(maxlen=20)
+for i in range(12):
+    with ad.no_grad():
+        action = target(ad.randn(6))
+    pool.append((ad.randn(6), action))
+    if len(pool) < 4:
+        continue
+    x, y = map(ad.stack, zip(*random.sample(pool, 4)))
+    loss = F.mse_loss(model(x), y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    losses.append(loss.item())
+"""
+
+
+def test_a_region_begins_behind_the_statement_that_cannot_be_compiled() -> None:
+    eager, compiled = run(SETUP + REPLAY, is_compiled=False), run(SETUP + REPLAY, is_compiled=True)
+    assert compiled["losses"] == pytest.approx(eager["losses"], rel=1e-5)
+    (region,) = compiled[REGIONS]
+    assert (region.reason, (SETUP + REPLAY).splitlines()[region.lines[region.choice] - 1].strip()[:4]) == (None, "loss")
+    assert region.times.compiled_calls
+
+
+def test_a_region_whose_forward_pass_is_in_part_before_that_statement_runs_eagerly() -> None:
+    loop = REPLAY.replace("action = target(ad.randn(6))", "action = target(ad.randn(6))\n    first = model(ad.ones(6))")
+    loop = loop.replace("model(x), y)", "model(x), y) + first.sum()")
+    eager, compiled = run(SETUP + loop, is_compiled=False), run(SETUP + loop, is_compiled=True)
+    assert compiled["losses"] == pytest.approx(eager["losses"], rel=1e-5)
+    assert "history lies outside" in compiled[REGIONS][0].reason

@@ -41,7 +41,8 @@ class TrainingRegion:
     def __init__(self, path: str, syntax: RegionSyntax) -> None:
         block = syntax.place.block
         starts = syntax.starts
-        self.place = f"{os.path.relpath(path)}:{block[syntax.first].lineno}-{block[syntax.stop - 1].end_lineno}"
+        self.path, self.last_line = os.path.relpath(path), block[syntax.stop - 1].end_lineno
+        self.lines = [block[position].lineno for position in starts]
         self.called = [_find_dotted_names(block[position], ast.Call) for position in starts]
         self.written = [_find_written(block[position]) for position in starts]
         self.named = {name for each in syntax.statements for name in _find_dotted_names(each, ast.expr)}
@@ -52,14 +53,13 @@ class TrainingRegion:
         self.functions: list[Function] = []
         self.widened = [widen_start(syntax, start) - starts[0] for start in starts]  # by which to begin, at best
         self.choice: int | None = None
-        self.narrow_choice: int | None = None  # where to begin if the choice cannot be compiled
         self.compiled: BoundRegion | None = None
         self.reason: str | None = None  # why the region runs eagerly
         self.observed_calls = 0
         self.observed: list[dict[str, object]] = []  # the names at the beginning of these calls
         self.common_names: set[str] = set()
         self.batch_names: set[str] = set()
-        self.first_seen = len(starts)
+        self.forward_starts: set[int] = set()  # whose statements were seen to begin a forward pass
         self.times = RegionTimes()
         self.began = [0.0] * (len(starts) + 1)  # when each statement of an eager call that is timed began
         self.eager_calls = 0  # after the choice
@@ -90,8 +90,9 @@ class TrainingRegion:
         if self.choice is not None and not self.is_sample:
             return
         self.began[choice + 1] = perf_counter()
-        if choice < self.first_seen and not self.is_sample and self.begins_forward(choice, sys._getframe(1)):
-            self.first_seen = choice
+        if choice not in self.forward_starts and not self.is_sample:
+            if self.begins_forward(choice, sys._getframe(1)):
+                self.forward_starts.add(choice)
 
     def begins_forward(self, choice: int, frame: FrameType) -> bool:
         """Tell whether a statement that has just run records a graph, or calls a module: a target network's, say."""
@@ -103,15 +104,15 @@ class TrainingRegion:
         if (self.choice is not None and not self.is_sample) or has_interpreter():
             return
         now, eager, frame = perf_counter(), len(self.functions), sys._getframe(1)
-        if self.is_sample:
+        if self.is_sample and self.choice is not None:
             self.is_sample = False
-            self.times.note_eager(now - self.began[self.widened[self.first_seen]])
+            self.times.note_eager(now - self.began[self.choice])
             return
         if self.first_seen == eager:  # the last statement has no mark
             values = [_resolve(frame, name) for name in self.named]
             steps = any(hasattr(value, "param_groups") and hasattr(value, "zero_grad") for value in values)
             if steps or self.is_functional or self.begins_forward(eager - 1, frame):
-                self.first_seen = eager - 1
+                self.forward_starts.add(eager - 1)
         if self.first_seen < eager:
             self.times.note_eager(now - self.began[self.widened[self.first_seen]])
         self.observed_calls += 1
@@ -126,7 +127,6 @@ class TrainingRegion:
         if start < len(self.functions):
             self.common_names = find_common_names(self.observed)
             self.batch_names = find_batches(self.observed)
-            self.narrow_choice = start
             self.compile_from(self.widened[start])
         else:
             self.reason = NO_FORWARD if self.has_backward else NO_TRAINING
@@ -151,12 +151,12 @@ class TrainingRegion:
         except TraceError as error:
             from adjoint.compiler.cuts.replay import finish_eagerly  # needs llvmlite, as no eager region does
 
-            self.give_up(str(error).splitlines()[0])
+            self.give_up(error)
             return finish_eagerly(self.functions[start], names, {}, error.log or CallLog())
-        except TypeError:
+        except TypeError as error:
             if not holds_array(names):
                 raise
-            self.give_up("a NumPy array, of which each call brings another, is in a container that it takes")
+            self.give_up(error, "a NumPy array, of which each call brings another, is in a container that it takes")
             return self.functions[start](*names)
         if self.times.note_compiled(perf_counter() - began):
             reason = self.times.review(compiled.compilations)
@@ -173,13 +173,26 @@ class TrainingRegion:
         names_of_frame, names_of_module = frames[-1].f_locals, frames[-1].f_globals
         return [names_of_frame.get(name, names_of_module.get(name, UNBOUND)) for name in names]
 
-    def give_up(self, reason: str) -> None:
-        """Begin the region where its forward pass does from the next call on, or run it eagerly if it did."""
-        narrow = self.narrow_choice
-        if narrow is not None and narrow != self.choice:
-            self.compile_from(narrow)
+    def give_up(self, error: BaseException, reason: str = "") -> None:
+        """Begin the region further on from the next call on, or run it eagerly."""
+        start = self.find_later_start(error)
+        if start is None:
+            self.run_eagerly(reason or str(error).splitlines()[0])
         else:
-            self.run_eagerly(reason)
+            self.compile_from(start)
+
+    def find_later_start(self, error: BaseException) -> int | None:
+        """The next place at which to begin: the forward pass, then that behind the statement that raised the error."""
+        assert self.choice is not None
+        if self.choice < self.first_seen:
+            return self.first_seen
+        codes = {function.__code__ for function in self.functions}
+        raised = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code in codes]
+        if not raised:
+            return None
+        stop = sum(line <= raised[-1] for line in self.lines)  # the start behind the statement
+        later = [start for start in self.forward_starts if start >= stop]
+        return max(self.widened[min(later)], stop) if later else None
 
     def run_eagerly(self, reason: str) -> None:
         """Run the region eagerly from the next call on, or its parts, if it has several."""
@@ -197,6 +210,17 @@ class TrainingRegion:
             f"{self.place}  {pluralize(times.compiled_calls, 'call')}, {average * 1e3:.3g} ms each with compilation, "
             f"usually {times.typical_seconds * 1e3:.3g} ms, {times.eager_seconds * 1e3:.3g} ms eagerly"
         )
+
+    @property
+    def place(self) -> str:
+        """The file and the lines that are compiled; those of all of the region where none are."""
+        start = self.choice if self.compiled is not None and self.choice is not None else 0
+        return f"{self.path}:{self.lines[start]}-{self.last_line}"
+
+    @property
+    def first_seen(self) -> int:
+        """The first start that was seen to begin a forward pass; the number of starts if none was."""
+        return min(self.forward_starts, default=len(self.functions))
 
     @property
     def is_training(self) -> bool:
