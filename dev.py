@@ -46,6 +46,7 @@ SETTINGS = {
     "ADJOINT_NIGHTLY=1": "test runs the long tests and whole sweeps too, and then all others in ten orders",
     "ADJOINT_TEST_SEED=n": "test repeats the order and the cases of that seed",
 }
+FOREIGN_VARIABLES = "PYTHONHOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"
 NO_TESTS_COLLECTED = 5  # pytest's exit status where no name of `check` fits
 ORDERS = 10  # in which a nightly run has the tests once more each
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
@@ -335,8 +336,11 @@ def one_thread() -> dict[str, str]:
 
 
 def own(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return `variables` without those that would let another Python's packages in."""
-    return {name: value for name, value in variables.items() if name not in ("PYTHONHOME", "PYTHONPATH")}
+    """Return `variables` without those that let another Python's packages in, or keep no bytecode.
+
+    Without bytecode each process that a test starts compiles the library anew, which takes longer than most tests.
+    """
+    return {name: value for name, value in variables.items() if name not in FOREIGN_VARIABLES}
 
 
 def say(message: str) -> None:
