@@ -24,12 +24,15 @@ LOOP_TURN_CYCLES = 0.25  # of a loop
 BLOCK_ENTRY_CYCLES = 20.0  # of entering a block, its loops and branches
 STORE_CYCLES = 4.0  # for each register of a block's result
 FOLD_CYCLES = 3.0  # for each register whose lanes are added up
-COPY_CYCLES, TRANSPOSE_CYCLES, GATHER_CYCLES = 1.5, 5.0, 16.0  # for each register that packing fills
-FAR_COPY_CYCLES, FAR_TRANSPOSE_CYCLES = 9.0, 3.0  # more, of an operand that comes from beyond the second cache
+COPY_CYCLES, TRANSPOSE_CYCLES, GATHER_CYCLES = 3.0, 5.0, 16.0  # for each register that packing fills
+FAR_COPY_CYCLES, FAR_TRANSPOSE_CYCLES = 3.0, 3.0  # more, of an operand that comes from beyond the second cache
 CACHE_LINE_BYTES = 64
 L1_BYTES, L2_BYTES = 1 << 15, 1 << 20  # of an operand that still comes from there while others pass through
-PACK_ROWS_CYCLES, PACK_LINE_CYCLES = 7.0, 20.0  # for each step of packed rows: up to half a cache line, and a whole one
-MAX_STRIDED_BYTES = 3 << 18  # over which such an operand may lie: its pages are then known to the core
+PACK_ROWS_CYCLES = 1.5  # for each register of packed rows
+FAR_PACK_LINE_CYCLES = 20.0  # more, for each of their cache lines that comes from beyond the second cache
+STRIDED_LINE_CYCLES = 1.0  # for each cache line of a step that does not follow that of the step before
+PAGE_BYTES, MAX_NEAR_PAGES, PAGE_CYCLES = 4096, 32, 2.0  # and for a page, if a block reads more pages than so many
+ALIASED_BYTES, MAX_ALIASED_STEPS = 2048, 256  # steps at such distances push each other out if they are so many
 JOIN_PAIRS_CYCLES, TRANSPOSE_PAIRS_CYCLES, PARTIAL_PAIRS_CYCLES = (
     5.0,
     9.0,
@@ -40,9 +43,8 @@ TILE_PRODUCT_CYCLES, TILE_LOAD_CYCLES = (
     8.0,
 )  # a product of tiles, and filling one: 1.4 TFLOP/s of a core with 190 GFLOP/s
 L2_BYTES_PER_CYCLE = 24.0  # bytes in a cycle that reach the registers from the second cache
-L2_LINE_BYTES_PER_CYCLE = 30.0  # of lines that are read from their beginning to their end
 FAR_BYTES_PER_CYCLE = 4.0  # and those that come again and again from beyond it
-STREAM_CYCLES = 0.08  # for each row of the left operand that is read along with the others
+STREAM_CYCLES = 0.04  # for each line of an operand that is read along with the others
 CACHE_WAYS, ALIAS_CYCLES = (
     8,
     0.3,
@@ -50,6 +52,7 @@ CACHE_WAYS, ALIAS_CYCLES = (
 MAX_COLUMN_STREAMS = 8  # registers of columns, or columns by themselves: more streams than this run slower
 TILE_ROWS = 16  # rows of a tile register, and elements or pairs of a row
 MAX_L1_PANEL_BYTES = 24 * 1024  # bytes of a panel that stays in the first
+STRETCH_STEPS = 1024  # of the depth that are summed in registers, where it is cut at all
 
 
 class MatrixStrides(NamedTuple):
@@ -170,18 +173,15 @@ def round_up(x: int, to: int) -> int:
 def _blockings_along_columns(
     machine: Machine, m: int, n: int, k: int, left: MatrixStrides, right: MatrixStrides
 ) -> Iterator[Blocking]:
-    lanes, size = machine.lanes, machine.itemsize
+    size = machine.itemsize
     if not m * n:
         return
-    # Far rows push each other out of the cache before all panels have read them.
-    apart = abs(right.row * size)
-    pack = right.column != 1 or (m >= 96 and (apart % 2048 == 0 or k * apart > 600 * 1024))
-    # A left operand which runs down its columns is read a few elements of each cache line at a time.
-    far = abs(left.column) * k * size > MAX_STRIDED_BYTES
-    pack_left = left.row == 1 and m > 1 and n >= 8 * lanes and far
-    packing = right_packing_cycles(machine, n, k, right) if pack else 0.0
-    aliased = ALIAS_CYCLES if left.column == 1 and abs(left.row * size) % 2048 == 0 else 0.0
-    yield from _blocks(machine, m, n, k, Blocking(False, 0, 0, 0, 0, pack_left, pack, packing), aliased, pack_left)
+    aliased = ALIAS_CYCLES if left.column == 1 and abs(left.row * size) % ALIASED_BYTES == 0 else 0.0
+    for pack_left in (False, True) if left.row == 1 and left.column != 1 and m > 1 else (False,):
+        for pack_right in (False, True) if right.column == 1 else (True,):
+            packing = right_packing_cycles(machine, n, k, right) if pack_right else 0.0
+            way = Blocking(False, 0, 0, 0, 0, pack_left, pack_right, packing)
+            yield from _blocks(machine, m, n, k, way, aliased, (left, right))
 
 
 def right_packing_cycles(machine: Machine, n: int, k: int, right: MatrixStrides) -> float:
@@ -194,9 +194,40 @@ def right_packing_cycles(machine: Machine, n: int, k: int, right: MatrixStrides)
 
 def left_packing_cycles(machine: Machine, m: int, k: int, rows: int) -> float:
     """Return the cycles that packing all of a left operand which runs down its columns takes once, in so many rows."""
-    lines = pad_rows(rows) * machine.itemsize / CACHE_LINE_BYTES
-    step = PACK_LINE_CYCLES * lines if lines > 0.5 else PACK_ROWS_CYCLES
-    return step * k * -(-m // rows) * _distance(k * m * machine.itemsize)
+    elements = pad_rows(rows)
+    far_lines = elements * machine.itemsize / CACHE_LINE_BYTES * _distance(k * m * machine.itemsize)
+    step = PACK_ROWS_CYCLES * -(-elements // machine.lanes) + FAR_PACK_LINE_CYCLES * far_lines
+    return step * k * -(-m // rows)
+
+
+def _strided_cycles(
+    machine: Machine, k: int, rows: float, width: int, way: Blocking, left: MatrixStrides, right: MatrixStrides
+) -> float:
+    """Return the cycles by which a step is longer for a block that reads operands where they lie.
+
+    Steps that lie apart come line by line, without being foreseen, and each from a page of its own. Packed ones follow
+    each other.
+    """
+    size, panel = machine.itemsize, width * machine.itemsize
+    steps = k if k <= 2 * STRETCH_STEPS else STRETCH_STEPS
+    apart = 0 if way.pack_right else abs(right.row) * size
+    down = abs(left.column) * size if left.row == 1 and not way.pack_left else 0
+    lines, pages, cycles = panel / CACHE_LINE_BYTES + 0.5, min(steps, steps * (apart or panel) / PAGE_BYTES), 0.0
+    if apart > panel and steps * (panel + CACHE_LINE_BYTES) > MAX_L1_PANEL_BYTES:
+        cycles += STRIDED_LINE_CYCLES * lines
+    if apart and apart % ALIASED_BYTES == 0 and steps >= MAX_ALIASED_STEPS:
+        cycles += STRIDED_LINE_CYCLES * lines
+    if down:
+        pages += min(steps, steps * down / PAGE_BYTES)
+        if 1.5 * steps * CACHE_LINE_BYTES > MAX_L1_PANEL_BYTES:
+            cycles += STRIDED_LINE_CYCLES
+        if down % ALIASED_BYTES == 0 and steps >= MAX_ALIASED_STEPS:
+            cycles += STRIDED_LINE_CYCLES
+    else:
+        pages += steps * rows * size / PAGE_BYTES + (0 if way.pack_left else rows)
+    if pages > MAX_NEAR_PAGES:
+        cycles += PAGE_CYCLES * (min(1.0, apart / PAGE_BYTES) + min(1.0, down / PAGE_BYTES))
+    return cycles
 
 
 def pad_rows(rows: int) -> int:
@@ -216,7 +247,7 @@ def _arrival_cycles(size: float, operand: float, near: float, again: bool) -> fl
     """
     if operand <= near:
         return 0.0
-    return size / (FAR_BYTES_PER_CYCLE if again and operand > L2_BYTES else L2_LINE_BYTES_PER_CYCLE)
+    return size / (FAR_BYTES_PER_CYCLE if again and operand > L2_BYTES else L2_BYTES_PER_CYCLE)
 
 
 def _paired_blockings(
@@ -257,10 +288,20 @@ def pair_packing_costs(left: MatrixStrides, right: MatrixStrides) -> tuple[float
 
 
 def _blocks(
-    machine: Machine, m: int, n: int, k: int, packed: Blocking, aliased: float, packs_rows: bool = False
+    machine: Machine,
+    m: int,
+    n: int,
+    k: int,
+    packed: Blocking,
+    aliased: float,
+    strides: tuple[MatrixStrides, MatrixStrides] | None = None,
 ) -> Iterator[Blocking]:
-    """Blocks whose lanes run along columns, for operands `packed` at the price it names, and rows at their own."""
+    """Blocks whose lanes run along columns, for operands `packed` at the price it names, and rows at their own.
+
+    `strides` of both operands, of which some may be read where they lie.
+    """
     lanes, size = machine.lanes, machine.itemsize
+    packs_rows = strides is not None and packed.pack_left
     vectors = -(-n // lanes)
     for wide in range(1, min(vectors, MAX_COLUMN_STREAMS) + 1):
         most = _max_rows(machine, wide)
@@ -288,6 +329,8 @@ def _blocks(
             )
             if k * width * lanes * size > MAX_L1_PANEL_BYTES:
                 step = max(step, width * lanes * size / L2_BYTES_PER_CYCLE)
+            if strides is not None:
+                step += _strided_cycles(machine, k, mean, width * lanes, packed, *strides)
             streams = 1.0 if packs_rows else mean
             step += LOOP_TURN_CYCLES + STREAM_CYCLES * streams + aliased * max(mean - CACHE_WAYS, 0.0)
             cycles += count * panels * (k * step + BLOCK_ENTRY_CYCLES)
@@ -322,7 +365,7 @@ def _blockings_along_depth(
             if (rows + width) * line > MAX_L1_PANEL_BYTES:
                 arriving += _arrival_cycles(width * register, width * line, 0, panels > 1)
             starting = max(sums, mean + width) / STARTS_PER_CYCLE
-            step = max(starting, SUM_WAIT_CYCLES / sets, arriving) + LOOP_TURN_CYCLES
+            step = max(starting, SUM_WAIT_CYCLES / sets, arriving) + LOOP_TURN_CYCLES + STREAM_CYCLES * (rows + width)
             cycles = (
                 packing
                 + panels * across * (vectors * step + sums * FOLD_CYCLES + BLOCK_ENTRY_CYCLES)

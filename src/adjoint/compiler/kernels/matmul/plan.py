@@ -14,6 +14,7 @@ from adjoint.compiler.kernels.matmul.blocking import (
     L2_BYTES_PER_CYCLE,
     MAX_L1_PANEL_BYTES,
     STARTS_PER_CYCLE,
+    STRETCH_STEPS,
     Blocking,
     Machine,
     MatrixStrides,
@@ -39,6 +40,7 @@ REREAD_BYTES_PER_MICROSECOND = 10e3  # of one that it reads again from beyond, r
 MIN_TILE_MICROSECONDS = 15.0  # microseconds that are worth a tile
 MAX_TILES = 16
 MIN_ROUNDING_SPEEDUP = 1.15  # what rounded operands must gain
+MAX_ROW_STREAMS = 12  # rows of a matrix that is read once, side by side: more are not foreseen
 MAX_UNROLLED_REGISTERS = 6  # registers of a row that are finished one after another, and not in a loop
 MAX_ANY_WIDTH = 4  # registers of a panel whose last one may have any number of columns: each is a branch
 MAX_TILE_ELEMENTS = 1 << 20  # elements of the result in a tile
@@ -206,13 +208,13 @@ def _depth(machine: Machine, plane: Plane, blocking: Blocking, k: int, parts: in
     Where registers are finished together in `parts`, a block may have few rows: these take more of a panel in a cycle
     than the second cache gives, so that its part of a stretch is to stay in the first one.
     """
-    stretch = 1024 * (machine.lanes if blocking.along_depth else 1)
+    stretch = STRETCH_STEPS * (machine.lanes if blocking.along_depth else 1)
     if parts > 1 and blocking.rows * L2_BYTES_PER_CYCLE < STARTS_PER_CYCLE * machine.lanes * machine.itemsize:
         stretch = min(stretch, MAX_L1_PANEL_BYTES // 2 // (blocking.width * machine.itemsize))
     once = not has_symbols((plane.m, plane.n)) and plane.m <= 2 and plane.n > blocking.width
     in_rows = once and not blocking.along_depth and not blocking.pack_right
     if in_rows and k * plane.n * machine.itemsize >= 1 << 19:
-        stretch = operator.index(max(32, k // 2048))
+        stretch = operator.index(max(MAX_ROW_STREAMS, k // 2048))
     # A depth that is cut into stretches may be any in other calls; a short one, which is not, must stay short.
     if size_value(k) <= 2 * stretch and k <= 2 * stretch:
         return (k, 2 * stretch, False) if is_symbolic_size(k) else (max(k, 1), k, False)
