@@ -43,7 +43,7 @@ PICKS = np.arange(-7, 22).reshape(29, 1) % 14 - 7
 # More equations, but all in one kernel, or one product among views.
 LONGER = {
     "gather_one_of_a_row", "scatter_one_to_a_row", "convolution_of_one_window", "input_gradient_of_one_window",
-    "weight_gradient_of_one_window",
+    "weight_gradient_of_one_window", "weight_gradient_of_patches",
 }  # fmt: skip
 SAMPLES: dict[str, list[Sample]] = {
     "over_power_of_two": [Sample((PAIRED, c)) for c in (2, 8.0, -4.0, 0.5, 2.0**-100, -(2.0**120), 1024)],
@@ -74,6 +74,16 @@ SAMPLES: dict[str, list[Sample]] = {
             ((3, 2, 2, 4), (3, 5, 1, 1)),
             {"shape": (5, 2, 2, 4), "stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1},
         )
+    ],
+    "weight_gradient_of_patches": [
+        Sample(
+            ((2, 3, 8, 12), (2, 5, 2, 3)),
+            {"shape": (5, 3, 4, 4), "stride": (4, 4), "padding": (0, 0), "dilation": (1, 1), "groups": 1},
+        ),
+        Sample(
+            ((2, 1, 4, 9, 6), (2, 4, 2, 3, 2)),
+            {"shape": (4, 1, 2, 3, 3), "stride": (2, 3, 3), "padding": (0,) * 3, "dilation": (1,) * 3, "groups": 1},
+        ),
     ],
     "reshape_to_its_own_shape": [Sample(((2, 3),), {"shape": (2, 3)}), Sample(((),), {"shape": ()})],
     "reshape_twice": [

@@ -1,7 +1,8 @@
 """Identities of arithmetic that hold to the last bit, for NaN, infinities and signed zeros too.
 
 So there is no x - x = 0, no x / x = 1, no 0 x = 0 and no x + 0 = x: NaN, infinity and -0 are numbers here. Convolutions
-of which each image is one window are matrix products, as NumPy has them.
+of which each image is one window are matrix products, as NumPy has them; and so are gradients of weights whose windows
+lie side by side.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from adjoint.ops.linalg.matmul import mm
 from adjoint.ops.movement.movement import permute, reshape
 from adjoint.ops.movement.sliding_windows import Sizes
 from adjoint.ops.nn.convolution import convolution, convolution_input, convolution_weight, is_one_window
+
+MIN_PATCH_ELEMENTS = 16  # of a window in a channel, whose copy costs less than its product gains
 
 
 def dtype_kind(x: Operand) -> str:
@@ -214,6 +217,24 @@ def weight_gradient_of_one_window(
     yield convolution_weight(x, g, shape=shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
     if math.prod(g.shape[2:]) == 1 and is_one_window(x.shape[2:], shape[2:], padding, groups):
         yield reshape(mm(permute(_as_rows(g), axes=(1, 0)), _as_rows(x)), shape=shape)
+
+
+@rule
+def weight_gradient_of_patches(
+    x: Operand, g: Operand, *, shape: Shape, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Iterator[Operand]:
+    """Windows side by side, as those that cut an image into patches, are the rows of a matrix once they are copied."""
+    yield convolution_weight(x, g, shape=shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    taps, places, rank = tuple(shape[2:]), g.shape[2:], len(stride)
+    apart = tuple(stride) != taps or any(padding) or {*dilation} != {1} or groups != 1
+    is_covered = tuple(n * t for n, t in zip(places, taps, strict=True)) == tuple(x.shape[2:])
+    if math.prod(taps) >= MIN_PATCH_ELEMENTS and is_covered and not apart:
+        cut = reshape(x, shape=(*x.shape[:2], *(n for pair in zip(places, taps, strict=True) for n in pair)))
+        order = (0, *range(2, 2 + 2 * rank, 2), 1, *range(3, 3 + 2 * rank, 2))
+        rows = math.prod((x.shape[0], *places))
+        patches = reshape(permute(cut, axes=order), shape=(rows, math.prod(shape[1:])))
+        by_channel = reshape(permute(g, axes=(1, 0, *range(2, 2 + rank))), shape=(shape[0], rows))
+        yield reshape(mm(by_channel, patches), shape=shape)
 
 
 def _as_rows(x: Operand) -> Operand:
