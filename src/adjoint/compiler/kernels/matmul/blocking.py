@@ -212,6 +212,8 @@ def _strided_cycles(
     steps = k if k <= 2 * STRETCH_STEPS else STRETCH_STEPS
     apart = 0 if way.pack_right else abs(right.row) * size
     down = abs(left.column) * size if left.row == 1 and not way.pack_left else 0
+    if not apart and not down:
+        return 0.0
     lines, pages, cycles = panel / CACHE_LINE_BYTES + 0.5, min(steps, steps * (apart or panel) / PAGE_BYTES), 0.0
     if apart > panel and steps * (panel + CACHE_LINE_BYTES) > MAX_L1_PANEL_BYTES:
         cycles += STRIDED_LINE_CYCLES * lines
