@@ -24,7 +24,8 @@ def make_allocator(kind: type[Kind]) -> Callable[[], Kind]:
     the class and called without arguments, as a C function of Python's is, it gets NULL for the number: 0.
     """
     if sys.implementation.name == "cpython" and sys.platform != "emscripten":
-        with suppress(ImportError, AttributeError, TypeError):
+        # what a Python raises that lacks ctypes, may not make code, or has an audit hook that bans it
+        with suppress(ImportError, AttributeError, TypeError, OSError, MemoryError, RuntimeError):
             function = _bind_generic_alloc(kind)
             if type(function()) is kind:
                 return function

@@ -15,7 +15,7 @@ from contextlib import ContextDecorator, suppress
 from functools import cache
 from importlib import import_module
 from threading import RLock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.fork_safety import reset_after_fork
@@ -167,16 +167,38 @@ def find_gemm(char: str) -> tuple[int, int] | None:
 
     Only where a name tells which integers it takes.
     """
-    blas = _find_blas()
-    if blas is None or char not in GEMM_LETTERS or not blas.setter.startswith(("scipy", "openblas_set_num_threads64_")):
-        return None
-    is_wide = blas.setter.endswith("64_")
-    name = f"{'scipy_' * blas.setter.startswith('scipy')}cblas_{GEMM_LETTERS[char]}gemm{'64_' * is_wide}"
-    if not hasattr(blas.library, name):
+    found = _find_by_name(f"cblas_{GEMM_LETTERS[char]}gemm", "") if char in GEMM_LETTERS else None
+    if found is None:
         return None
     from ctypes import c_void_p, cast
 
-    return cast(blas.library[name], c_void_p).value or 0, 64 if is_wide else 32
+    return cast(found[0], c_void_p).value or 0, found[1]
+
+
+@cache
+def find_lapack(routine: str, arguments: int) -> tuple[Callable[..., None], int] | None:
+    """Return a routine, such as "sgeqrf", of the LAPACK that lies in NumPy's BLAS, and the bits of its integers.
+
+    None where a name does not tell which integers it takes. All its `arguments` are addresses, or go for such.
+    """
+    found = _find_by_name(routine, "_")
+    if found is None:
+        return None
+    from ctypes import c_void_p
+
+    function: Any = found[0]
+    function.argtypes, function.restype = [c_void_p] * arguments, None
+    return function, found[1]
+
+
+def _find_by_name(name: str, suffix: str) -> tuple[Any, int] | None:
+    """Return a function of NumPy's BLAS, and the bits of its integers; None if it has none, or its names tell none."""
+    blas = _find_blas()
+    if blas is None or not blas.setter.startswith(("scipy", "openblas_set_num_threads64_")):
+        return None
+    is_wide = blas.setter.endswith("64_")
+    full = f"{'scipy_' * blas.setter.startswith('scipy')}{name}{suffix}{'64_' * is_wide}"
+    return (blas.library[full], 64 if is_wide else 32) if hasattr(blas.library, full) else None
 
 
 @cache

@@ -63,6 +63,9 @@ def _adaptive_max_pool(
         return (empty, select.cast(empty.detach(), dtype=np.dtype(np.int64))) if return_indices else empty
     if has_symbolic(*shape[lead:]) and not has_symbolic(*sizes) and not return_indices:
         return _max_pool_parts(rank, input, sizes)
+    if not return_indices and all(n % s == 0 for n, s in zip(shape[lead:], sizes, strict=True)):
+        widths = tuple(n // s for n, s in zip(shape[lead:], sizes, strict=True))
+        return _max_pool_blocks("AdaptiveMaxPool", input, input, widths, [], False)
     parts = [_part_positions(n, s) for n, s in zip(shape[lead:], sizes, strict=True)]
     x: Operand = input
     for axis, (n, at) in enumerate(zip(shape[lead:], parts, strict=True), lead):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +31,7 @@ __all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool1d_w
 __all__ += ["max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices"]
 
 Sizes = tuple[int, ...]
+PLAIN_TYPES = frozenset({int, NoneType})
 CHANNELS_LAST_ORDER = (1, 2, 3, 0)  # (C, D, H, W) with the channels last
 
 
@@ -53,7 +56,25 @@ def _geometry(
     ceil_mode: bool,
 ) -> Geometry:
     """Return the settings in one form. Raises RuntimeError if they do not fit each other or the input."""
-    shape = tuple(input.array.shape)
+    settings = (kernel_size, stride, padding, dilation)
+    kinds = {type(n) for value in settings for n in (value if type(value) is tuple else (value,))}
+    # symbols of a traced step are not asked whether they are equal to what was given before
+    is_plain = type(input.array) is np.ndarray and kinds <= PLAIN_TYPES
+    find = _find_geometry if is_plain else _find_geometry.__wrapped__
+    return find(name, rank, tuple(input.array.shape), *settings, ceil_mode)
+
+
+@lru_cache(512)
+def _find_geometry(
+    name: str,
+    rank: int,
+    shape: Sizes,
+    kernel_size: int | Sequence[int],
+    stride: int | tuple[int, ...] | None,
+    padding: int | tuple[int, ...],
+    dilation: int | tuple[int, ...],
+    ceil_mode: bool,
+) -> Geometry:
     if len(shape) not in (rank + 1, rank + 2):
         ranks = f"{rank + 1}D or {rank + 2}D (batch mode) tensor"
         raise RuntimeError(f"{name}: non-empty {ranks} expected for input, but got {len(shape)}D of shape {shape}")

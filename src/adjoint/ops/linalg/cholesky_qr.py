@@ -17,7 +17,7 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, describe
 from adjoint.core.typing import Array, Operand, Shape
-from adjoint.ops.linalg import lapack
+from adjoint.ops.linalg import householder, lapack
 from adjoint.ops.linalg.matmul import bmm, call_bare
 from adjoint.ops.linalg.matrices import INFO, LinAlgError, adjoint, first_fault, info_spec, same_spec
 from adjoint.ops.linalg.packed_factors import Shapes, lower, pack_parts, packed_spec, triangle, unpack_parts
@@ -171,6 +171,10 @@ def _tall_dx(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
 @primitive(spec=packed_spec(qr_shapes), node="LinalgQrBackward0", batch_leading=True, holomorphic=False, dx=_qr_dx)
 def qr(x: Array, *, mode: str = "reduced") -> Array:
     """Q with orthonormal columns and upper triangular R, x = Q R; Q is square if "complete", absent if "r"."""
+    factors = None if mode == "complete" else householder.factor(x)
+    if factors is not None:
+        r = factors.form_r()
+        return pack_parts(x, r[:0] if mode == "r" else factors.form_q(), r)
     if mode == "r":
         return pack_parts(x, np.zeros((*x.shape[:-2], 0), x.dtype), lapack.qr(x, "r"))
     return pack_parts(x, *(lapack.qr(x, "complete") if mode == "complete" else lapack.qr(x)))

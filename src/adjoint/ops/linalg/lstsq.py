@@ -14,7 +14,7 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.typing import Array, Operand, Shape
-from adjoint.ops.linalg import lapack
+from adjoint.ops.linalg import householder, lapack
 from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.linalg.matmul import bmm
 from adjoint.ops.linalg.matrices import adjoint
@@ -35,6 +35,19 @@ def _limits(values: Array, atol: float, rtol: Operand) -> Array:
 def _is_tall_stack(x: Array) -> bool:
     """True for several matrices, no wider than tall: NumPy has Householder's factorization of all in one call."""
     return x.shape[-2] >= x.shape[-1] > 0 and prod(x.shape[:-2]) >= MIN_FACTORED_MATRICES
+
+
+def _is_surely_full(x: Array, rtol: float) -> bool:
+    """True if a factorization without singular values shows that all matrices have full rank."""
+    factors = _factor_tall(x)
+    if factors is not None:
+        return 2 * rtol * factors.bound_condition() < 1  # a factor of 2 is for rounding
+    return _is_tall_stack(x) and _has_full_rank(lapack.qr(x, "r"), rtol)
+
+
+def _factor_tall(x: Array) -> householder.Factors | None:
+    """Factor one matrix that is no wider than tall; None for others."""
+    return householder.factor(x) if x.ndim == 2 and x.shape[0] >= x.shape[1] else None
 
 
 def _has_full_rank(triangles: Array, rtol: float) -> bool:
@@ -63,8 +76,7 @@ def rank(x: Array, atol: Operand, rtol: Operand, *, hermitian: bool = False) -> 
         and isinstance(atol, (int, float))
         and not atol
         and isinstance(rtol, float)
-        and _is_tall_stack(x)
-        and _has_full_rank(lapack.qr(x, "r"), rtol)
+        and _is_surely_full(x, rtol)
     ):
         return np.full(x.shape[:-2], x.shape[-1], RANK)
     found = np.abs(lapack.eigvalsh(x)) if hermitian else lapack.svd(x, compute_uv=False)
@@ -100,6 +112,14 @@ def pinv(x: Array, atol: float, rtol: Operand, *, hermitian: bool = False) -> Ar
     return multiply_matrices(v, inverted[..., None] * uh)
 
 
+def solve_with_rank(a: Array, b: Array, rcond: float) -> tuple[Array, Array] | None:
+    """Return `lstsq` and `rank` of one tall matrix by one factorization; None where that does not tell them."""
+    factors = _factor_tall(a) if b.size and b.ndim == 2 else None
+    if factors is None or not 2 * rcond * factors.bound_condition() < 1:
+        return None
+    return factors.solve(b), np.array(a.shape[1], RANK)
+
+
 @primitive(
     spec=lambda a, b, **_: Spec((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-1], b.shape[-1]), b.dtype),
     node="LinalgLstsqBackward0",
@@ -111,6 +131,9 @@ def pinv(x: Array, atol: float, rtol: Operand, *, hermitian: bool = False) -> Ar
 def lstsq(a: Array, b: Array, *, rcond: float) -> Array:
     """The shortest x with the smallest |a x - b|; singular values below rcond · the largest count as 0."""
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    found = solve_with_rank(a, b, rcond)
+    if found is not None:
+        return found[0]
     if not (b.size and _is_tall_stack(a)):
         return _solve_by_singular_values(a, b, lead, rcond)
     q, r = lapack.qr(a)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
 
@@ -87,14 +86,18 @@ def _find_disjoint_taps(size: Sizes, stride: Sizes, dilation: Sizes, gaps: Sizes
     return found
 
 
-def tap_slices(shape: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> Iterator[tuple[slice, ...]]:
-    """Yield, for each tap of a window, the slices of the input that it sees at the places of `shape`."""
-    places = shape[len(shape) - len(size) :]
-    for taps in product(*map(range, size)):
-        yield tuple(
-            slice(tap * d, tap * d + s * (p - 1) + 1, s)
-            for tap, d, s, p in zip(taps, dilation, stride, places, strict=True)
-        )
+def tap_slices(shape: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> list[Operand]:
+    """Return, for each tap of a window, the key of the elements of the input that it sees at the places of `shape`."""
+    return _find_tap_slices(tuple(shape[len(shape) - len(size) :]), size, stride, dilation)
+
+
+@lru_cache(256)
+def _find_tap_slices(places: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> list[Operand]:
+    ranges = [
+        [slice(tap * d, tap * d + s * (p - 1) + 1, s) for tap in range(k)]
+        for k, d, s, p in zip(size, dilation, stride, places, strict=True)
+    ]
+    return [(..., *taps) for taps in product(*ranges)]
 
 
 def _window_rank(windowed: Sizes, shape: Sizes) -> int:

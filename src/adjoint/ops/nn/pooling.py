@@ -18,16 +18,17 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, detach
 from adjoint.core.typing import Array, NumpyDtype, Operand
-from adjoint.ops.movement.sliding_windows import Sizes, count_windows, tap_slices
+from adjoint.ops.movement.sliding_windows import Sizes, count_windows, tap_slices, windows
 
 
 def pooled_shape(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Sizes:
     """The shape of x pooled: its leading dimensions, and the number of windows along each pooled one."""
     rank = len(size)
-    framed = (n + 2 * p + e for n, p, e in zip(x.shape[-rank:], padding, extra, strict=True))
+    framed = [n + 2 * p + e for n, p, e in zip(x.shape[-rank:], padding, extra, strict=True)]
     return (*x.shape[:-rank], *map(count_windows, framed, size, stride, dilation))
 
 
+MAX_FEW_TAPS = 16384  # upper bound of those of all windows
 MIN_TILE_TAPS = 32  # taps of a window: of fewer, one call for each costs less than tiles that lie in one piece
 SECONDS_PER_CALL, SECONDS_PER_ELEMENT = 5e-5, 8e-9  # seconds that NumPy takes for a call, and an element of the images
 
@@ -58,9 +59,12 @@ def window_sum(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilati
     """out[…, p…] = Σ x[…, p·stride + k·dilation - padding] over the taps k of a window."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, 0)
+    few = _gather_few_taps(framed, size, stride, dilation)
+    if few is not None:
+        return np.add.reduce(few, 0, x.dtype, initial=0).reshape(shape)
     out = np.zeros(shape, x.dtype)
     for where in tap_slices(shape, size, stride, dilation):
-        out += framed[(..., *where)]
+        out += framed[where]
     return out
 
 
@@ -82,8 +86,11 @@ def window_sum_input(
     """The transpose of `window_sum`: each window's g added to all elements of it, in zeros of `lengths`."""
     lead = g.shape[: g.ndim - len(size)]
     framed = _padded_zeros((*lead, *lengths), padding, extra, g.dtype)
+    if _are_few(framed, size) and _are_apart(size, stride, dilation):
+        framed.reshape(-1)[_find_few_taps(framed.shape, size, stride, dilation)] = g.reshape(-1)
+        return _crop_padding(framed, lengths, padding)
     for where in tap_slices(g.shape, size, stride, dilation):
-        framed[(..., *where)] += g
+        framed[where] += g
     return _crop_padding(framed, lengths, padding)
 
 
@@ -103,14 +110,13 @@ def max_pool(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation
         return np.maximum.reduce(tiles, -1)
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, _lowest(x.dtype))
-    best: Any = None
-    hollow = _has_nan(x)
-    for where in tap_slices(shape, size, stride, dilation):
-        tap = framed[(..., *where)]
-        if best is None:
-            best = tap.copy()
-        else:
-            _replace(best, tap, _is_better(tap, best, hollow))
+    few = _gather_few_taps(framed, size, stride, dilation)
+    if few is not None:
+        return np.maximum.reduce(few, 0).reshape(shape)
+    first, *rest = tap_slices(shape, size, stride, dilation)
+    best: Array = framed[first].copy()
+    for where in rest:
+        np.maximum(framed[where], best, out=best)
     return best
 
 
@@ -133,10 +139,16 @@ def max_pool_input(
         tiles = np.zeros((*g.shape, math.prod(size)), g.dtype)
         np.put_along_axis(tiles, winners[..., None], g[..., None], -1)
         return _join_tiles(tiles, x.shape, size)
+    is_padded = any(padding) or any(extra)
+    if _are_few(x, size) and _are_apart(size, stride, dilation) and not is_padded:
+        out: Array = np.zeros(x.shape, g.dtype)
+        table = _find_few_taps(x.shape, size, stride, dilation)
+        out.reshape(-1)[table[winners.reshape(-1), np.arange(table.shape[1])]] = g.reshape(-1)
+        return out
     framed = _padded_zeros(x.shape, padding, extra, g.dtype)
     bits = np.dtype(f"i{g.itemsize}")
     for i, where in enumerate(tap_slices(g.shape, size, stride, dilation)):
-        framed[(..., *where)] += (g.view(bits) & -(winners == i).astype(bits)).view(g.dtype)  # g there, else 0
+        framed[where] += (g.view(bits) & -(winners == i).astype(bits)).view(g.dtype)  # g there, else 0
     return _crop_padding(framed, x.shape[x.ndim - len(size) :], padding)
 
 
@@ -161,7 +173,7 @@ def at_max(
     framed = _pad_input(values, padding, extra, 0)
     out: Operand = np.zeros(winners.shape, values.dtype)
     for i, where in enumerate(tap_slices(winners.shape, size, stride, dilation)):
-        _replace(out, framed[(..., *where)], winners == i)
+        _replace(out, framed[where], winners == i)
     return out
 
 
@@ -172,19 +184,35 @@ def window_argmax(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dil
     A window without any element has the index of the first one behind its beginning, or of the last.
     """
     winners = _winners(x, size, stride, padding, dilation, extra)
+    return _locate_winners(x, winners, size, stride, padding, dilation, extra)
+
+
+def _locate_winners(
+    x: Array, winners: Array, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
+) -> Array:
+    """Return the flat index, within the pooled dimensions, of the tap of each window that `winners` tells."""
     lead = x.ndim - len(size)
-    lengths, places = x.shape[lead:], winners.shape[lead:]
+    lengths, places = tuple(x.shape[lead:]), tuple(winners.shape[lead:])
+    reach, starts, inner = _find_flat_indices(lengths, places, size, stride, padding, dilation)
+    at: Array = reach[winners]
+    at += starts
+    if any(padding) or any(extra):
+        # Only of a window without elements the first tap wins from outside.
+        np.copyto(at, inner, where=winners == 0)
+    return at
+
+
+@functools.lru_cache(256)
+def _find_flat_indices(
+    lengths: Sizes, places: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
+) -> tuple[Array, Array, Array]:
+    """Return how far each tap lies behind the first, where the windows begin, and the first element inside of each."""
     steps = [math.prod(lengths[d + 1 :]) for d in range(len(size))]
     reach = _grid([np.arange(k) * d * s for k, d, s in zip(size, dilation, steps, strict=True)])
     starts = [np.arange(n) * s - p for n, s, p in zip(places, stride, padding, strict=True)]
-    at = reach.ravel()[winners]
-    at += _grid([start * s for start, s in zip(starts, steps, strict=True)])
-    if any(padding) or any(extra):
-        # Only of a window without elements the first tap wins from outside.
-        first = zip(starts, dilation, lengths, steps, strict=True)
-        inner = _grid([np.minimum(np.where(a < 0, a % d, a), n - 1) * s for a, d, n, s in first])
-        np.copyto(at, inner, where=winners == 0)
-    return at
+    first = zip(starts, dilation, lengths, steps, strict=True)
+    inner = _grid([np.minimum(np.where(a < 0, a % d, a), n - 1) * s for a, d, n, s in first])
+    return reach.ravel(), _grid([start * s for start, s in zip(starts, steps, strict=True)]), inner
 
 
 def _grid(along: list[Array]) -> Array:
@@ -202,16 +230,18 @@ def _winners(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: S
     tiles = _split_into_tiles(x, size, stride, padding, dilation, extra)
     if tiles is not None:
         return tiles.argmax(-1)
-    shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
-    framed = _pad_input(x, padding, extra, _lowest(x.dtype))
     rank = len(size)
+    shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
+    if not any(padding) and not any(extra) and (few := _gather_few_taps(x, size, stride, dilation)) is not None:
+        return few.argmax(0).reshape(shape)
+    framed = _pad_input(x, padding, extra, _lowest(x.dtype))
     inside = None if framed is x else _pad_input(np.ones(x.shape[x.ndim - rank :], bool), padding, extra, False)
     winners = np.zeros(shape, np.int8 if math.prod(size) < 128 else np.int64)
     hollow = _has_nan(x)
     best: Any = None
     found: Any = None
     for i, where in enumerate(tap_slices(shape, size, stride, dilation)):
-        tap = framed[(..., *where)]
+        tap = framed[where]
         if best is None:
             best, found = tap.copy(), None if inside is None else inside[where]
             continue
@@ -223,6 +253,31 @@ def _winners(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: S
         _replace(best, tap, better)
         np.maximum(winners, better * winners.dtype.type(i), out=winners)
     return winners
+
+
+def _gather_few_taps(x: Array, size: Sizes, stride: Sizes, dilation: Sizes) -> Array | None:
+    """Return the elements under each tap, (taps, windows), in one call; None if they are not few."""
+    if not _are_few(x, size):
+        return None
+    return x.reshape(-1).take(_find_few_taps(x.shape, size, stride, dilation))
+
+
+def _are_few(x: Array, size: Sizes) -> bool:
+    """True if there are so few taps that NumPy's calls for each of them would take longer than one for all."""
+    return 0 < x.size * math.prod(size) <= MAX_FEW_TAPS
+
+
+@functools.lru_cache(64)
+def _find_few_taps(shape: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> Array:
+    """Return the flat index of each tap of each window, (taps, windows)."""
+    every = np.arange(math.prod(shape)).reshape(shape)
+    taps = windows.op.evaluate(every, size=size, stride=stride, dilation=dilation).reshape(-1, math.prod(size))
+    return np.ascontiguousarray(taps.T)
+
+
+def _are_apart(size: Sizes, stride: Sizes, dilation: Sizes) -> bool:
+    """True if no element is under two windows, and every window has elements."""
+    return all(k <= s for k, s in zip(size, stride, strict=True)) and all(d == 1 for d in dilation)
 
 
 def _are_large_tiles(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> bool:
@@ -290,18 +345,29 @@ def _lowest(dtype: NumpyDtype) -> float:
 def _pad_input(x: Operand, padding: Sizes, extra: Sizes, value: Operand) -> Operand:
     if not any(padding) and not any(extra):
         return x
-    widths = ((0, 0),) * (x.ndim - len(padding)) + tuple((p, p + e) for p, e in zip(padding, extra, strict=True))
-    return np.pad(x, widths, constant_values=value)
+    lead = x.shape[: x.ndim - len(padding)]
+    lengths = tuple(x.shape[len(lead) :])
+    framed = np.full((*lead, *_padded_lengths(lengths, padding, extra)), value, x.dtype)
+    framed[_inside(lengths, padding)] = x
+    return framed
 
 
 def _padded_zeros(shape: Sizes, padding: Sizes, extra: Sizes, dtype: NumpyDtype) -> Operand:
     """Zeros for an input of `shape` and its padding."""
     lead = len(shape) - len(padding)
-    lengths = (n + 2 * p + e for n, p, e in zip(shape[lead:], padding, extra, strict=True))
-    return np.zeros((*shape[:lead], *lengths), dtype)
+    return np.zeros((*shape[:lead], *_padded_lengths(shape[lead:], padding, extra)), dtype)
+
+
+def _padded_lengths(lengths: Sizes, padding: Sizes, extra: Sizes) -> Sizes:
+    return tuple([n + 2 * p + e for n, p, e in zip(lengths, padding, extra, strict=True)])
+
+
+def _inside(lengths: Sizes, padding: Sizes) -> Operand:
+    """Return the key of what is no padding."""
+    return (..., *[slice(p, p + n) for p, n in zip(padding, lengths, strict=True)])
 
 
 def _crop_padding(framed: Operand, lengths: Sizes, padding: Sizes) -> Array:
     if framed.shape[framed.ndim - len(lengths) :] == tuple(lengths):
         return framed
-    return np.ascontiguousarray(framed[(..., *(slice(p, p + n) for p, n in zip(padding, lengths, strict=True)))])
+    return np.ascontiguousarray(framed[_inside(lengths, padding)])
