@@ -135,3 +135,16 @@ def test_compiled(text: str) -> None:
         results.append(pulled(ad, [step(x), step(x * 2)], [x], module))
     for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [ad.float32, ad.int64, ad.int32])
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_sequences_without_history_are_padded_as_others_are(dtype, side, batch_first):
+    given = [ad.arange(2 * n).reshape(n, 2).to(dtype) for n in (3, 0, 5)]
+    for value in (0.0, 7, -1.5):
+        found = ad.nn.utils.rnn.pad_sequence(given, batch_first, value, side)
+        recorded = [x.double().requires_grad_() for x in given]
+        wanted = ad.nn.utils.rnn.pad_sequence(recorded, batch_first, int(value) if dtype != ad.float32 else value, side)
+        assert found.dtype is dtype
+        assert found.tolist() == wanted.tolist()

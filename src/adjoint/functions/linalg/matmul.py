@@ -253,7 +253,9 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
     """Return beta · input + alpha · mat1 @ mat2."""
     kind, given, shape = input.array.dtype, tuple(input.array.shape), (*mat1.array.shape[:1], *mat2.array.shape[1:])
     of_one_type = kind.kind in "fV" and mat1.array.dtype == kind == mat2.array.dtype
-    fits = len(given) <= 2 and all(n in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False))
+    fits = given == shape or (
+        len(given) <= 2 and all(n in (1, m) for n, m in zip(given[::-1], shape[::-1], strict=False))
+    )
     if not (of_one_type and mat1.ndim == mat2.ndim == 2 and fits):
         return _addmm_composite(input, mat1, mat2, beta=beta, alpha=alpha)
     _check_inner_sizes("addmm", mat1, mat2)
@@ -272,7 +274,7 @@ def add_scaled_product(name: str, input: Operand, product: Tensor, beta: float, 
     """
     shape = product.array.shape
     try:
-        fits = broadcast_shapes(input.array.shape, shape) == shape
+        fits = input.array.shape == shape or broadcast_shapes(input.array.shape, shape) == shape
     except ValueError:
         fits = False
     if not fits:

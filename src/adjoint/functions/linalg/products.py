@@ -68,8 +68,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
     Raises: RuntimeError for operands of different dtypes.
     """
-    kinds = [x.dtype.name for x in (input, batch1, batch2)]
-    if len(set(kinds)) > 1:
+    if not input.array.dtype == batch1.array.dtype == batch2.array.dtype:
+        kinds = [x.dtype.name for x in (input, batch1, batch2)]
         raise RuntimeError(
             f"Input dtypes must be the same, got: input {kinds[0]}, batch1: {kinds[1]}, batch2: {kinds[2]}"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -28,6 +29,7 @@ from adjoint.ops.movement import movement
 Tap = tuple[Tensor, Tensor | None]  # positions along one dimension, and their weights
 
 __all__ = ["affine_grid", "grid_sample"]
+MAX_KEPT_POINTS = 16_384  # of a grid
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")  # in the order of the native code's numbers
 SAMPLE, SAMPLE_DX, SAMPLE_DGRID = map(SmallArrayKernel, ("sample_grid", "sample_grid_dx", "sample_grid_dgrid"))
@@ -304,8 +306,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 def _make_points(sizes: Shape, aligned: bool, kind: NumpyDtype) -> Tensor:
     """Return the centres of all pixels, the last dimension's first, and 1 behind each."""
     if not has_symbolic(*sizes):
-        axes = np.meshgrid(*(_pixel_centers(n, aligned, kind) for n in sizes), indexing="ij")
-        return constant(np.stack([*(a.ravel() for a in axes[::-1]), np.ones(axes[0].size, kind)], -1))
+        find = _find_points if math.prod(sizes) <= MAX_KEPT_POINTS else _find_points.__wrapped__
+        return constant(find(sizes, aligned, kind))
     columns = [full(shape=(math.prod(sizes), 1), value=1, dtype=kind)]
     for d, n in enumerate(sizes):
         at: Operand = even_steps(-1.0, 1.0, steps=as_size(n), dtype=kind)
@@ -313,6 +315,12 @@ def _make_points(sizes: Shape, aligned: bool, kind: NumpyDtype) -> Tensor:
         along = movement.reshape(at, shape=(*(1,) * d, n, *(1,) * (len(sizes) - d - 1)))
         columns.insert(0, movement.reshape(movement.expand(along, shape=sizes), shape=(math.prod(sizes), 1)))
     return cat(columns, 1)
+
+
+@lru_cache(32)
+def _find_points(sizes: Shape, aligned: bool, kind: NumpyDtype) -> Array:
+    axes = np.meshgrid(*(_pixel_centers(n, aligned, kind) for n in sizes), indexing="ij")
+    return np.stack([*(a.ravel() for a in axes[::-1]), np.ones(axes[0].size, kind)], -1)
 
 
 def _pixel_centers(n: int, aligned: bool, kind: NumpyDtype) -> Array:

@@ -85,9 +85,14 @@ def check_floating(name: str, input: Tensor) -> None:
 
 def scale_and_shift(x: Operand, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     """Return x · weight + bias, of those that are given, for the channels in dimension 1."""
-    per_channel = (1, x.array.shape[1], *(1 for _ in x.array.shape[2:]))
-    x = x if weight is None else arithmetic.mul(x, movement.reshape(weight, shape=per_channel))
-    return x if bias is None else arithmetic.add(x, movement.reshape(bias, shape=per_channel))
+    x = x if weight is None else arithmetic.mul(x, _beside_channels(weight, x))
+    return x if bias is None else arithmetic.add(x, _beside_channels(bias, x))
+
+
+def _beside_channels(t: Tensor, x: Tensor) -> Tensor:
+    """Return a number for each channel so that it broadcasts with x."""
+    rank = len(x.array.shape)
+    return t if rank == 2 else movement.reshape(t, shape=(1, x.array.shape[1], *(1,) * (rank - 2)))
 
 
 def can_use_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
@@ -179,7 +184,7 @@ def _normalize_channels(
         missing = "running_mean" if running_mean is None else "running_var"
         raise RuntimeError(f"batch_norm: {missing} must be defined in evaluation mode")
     else:
-        mean, var = reshape_to_channels(running_mean), reshape_to_channels(running_var)
+        mean, var = _beside_channels(running_mean, input), _beside_channels(running_var, input)
         out = arithmetic.sub(input, mean) * arithmetic.rsqrt(var + eps)
     return scale_and_shift(out, weight, bias)
 

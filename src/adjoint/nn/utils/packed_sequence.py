@@ -9,8 +9,10 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 
 from adjoint.core.dtype.dtype import dtype, float16, float32, float64, int8, int16, int32, int64, uint8
+from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
 from adjoint.core.runtime.explanation_slot import explain_errors
 from adjoint.core.runtime.mode import mode
+from adjoint.core.tensor.construction import try_plain_full
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array
 from adjoint.functions.creation.creation import full
@@ -278,6 +280,9 @@ def pad_sequence(
     if not given:
         raise RuntimeError("received an empty list of sequences")
     longest = max(x.array.shape[0] for x in given)
+    whole = _try_pad_arrays(given, longest, batch_first, padding_value, padding_side)
+    if whole is not None:
+        return whole
     padded = []
     for x in given:
         missing = longest - x.array.shape[0]
@@ -285,6 +290,28 @@ def pad_sequence(
         both = (fill, x) if padding_side == "left" else (x, fill)
         padded.append((cat(both) if missing else x).unsqueeze(0 if batch_first else 1))
     return cat(padded, 0 if batch_first else 1)
+
+
+def _try_pad_arrays(given: list[Tensor], longest: int, batch_first: bool, value: float, side: str) -> Tensor | None:
+    """Write sequences of one type into one array; None where something sees the ops in between."""
+    dtype, rest = given[0].array.dtype, given[0].array.shape[1:]
+    for x in given:
+        array = x.array
+        if type(array) is not np.ndarray or not is_evaluated_alone(x):
+            return None
+        if array.dtype is not dtype or array.shape[1:] != rest:
+            return None
+    if dtype.kind == "i" and type(value) is float and value.is_integer():
+        value = int(value)
+    sizes = (len(given), longest) if batch_first else (longest, len(given))
+    whole = try_plain_full((*sizes, *rest), value, dtype)
+    if whole is None:
+        return None
+    rows = whole if batch_first else whole.swapaxes(0, 1)
+    for row, x in zip(rows, given, strict=True):
+        n = len(x.array)
+        row[longest - n if side == "left" else 0 :][:n] = x.array
+    return wrap_unrecorded(whole)
 
 
 def unpad_sequence(

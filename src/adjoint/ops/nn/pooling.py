@@ -23,12 +23,21 @@ from adjoint.ops.movement.sliding_windows import Sizes, count_windows, tap_slice
 
 def pooled_shape(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Sizes:
     """The shape of x pooled: its leading dimensions, and the number of windows along each pooled one."""
+    find = _find_pooled_shape if type(x) is np.ndarray else _find_pooled_shape.__wrapped__
+    return find(tuple(x.shape), size, stride, padding, dilation, extra)
+
+
+@functools.lru_cache(512)
+def _find_pooled_shape(
+    shape: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
+) -> Sizes:
     rank = len(size)
-    framed = [n + 2 * p + e for n, p, e in zip(x.shape[-rank:], padding, extra, strict=True)]
-    return (*x.shape[:-rank], *map(count_windows, framed, size, stride, dilation))
+    framed = [n + 2 * p + e for n, p, e in zip(shape[-rank:], padding, extra, strict=True)]
+    return (*shape[:-rank], *map(count_windows, framed, size, stride, dilation))
 
 
 MAX_FEW_TAPS = 16384  # upper bound of those of all windows
+MIN_ROW = 16  # windows along the last dimension, for which NumPy's loop over a row pays
 MIN_TILE_TAPS = 32  # taps of a window: of fewer, one call for each costs less than tiles that lie in one piece
 SECONDS_PER_CALL, SECONDS_PER_ELEMENT = 5e-5, 8e-9  # seconds that NumPy takes for a call, and an element of the images
 
@@ -110,14 +119,18 @@ def max_pool(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation
         return np.maximum.reduce(tiles, -1)
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, _lowest(x.dtype))
-    few = _gather_few_taps(framed, size, stride, dilation)
+    few = _gather_few_taps(framed, size, stride, dilation) if shape[-1] < MIN_ROW else None
     if few is not None:
         return np.maximum.reduce(few, 0).reshape(shape)
-    first, *rest = tap_slices(shape, size, stride, dilation)
-    best: Array = framed[first].copy()
-    for where in rest:
-        np.maximum(framed[where], best, out=best)
-    return best
+    rank = len(size)
+    for d in range(rank):  # the maxima along one dimension after the other, of the others as they are
+        lengths = (*shape[x.ndim - rank : x.ndim - rank + d + 1], *framed.shape[x.ndim - rank + d + 1 :])
+        taps, steps, gaps = [(*(1,) * d, s[d], *(1,) * (rank - d - 1)) for s in (size, stride, dilation)]
+        first, *rest = tap_slices(lengths, taps, steps, gaps)
+        source, framed = framed, framed[first]
+        for i, where in enumerate(rest):
+            framed = np.maximum(source[where], framed, out=framed if i else None)
+    return framed.copy() if framed.base is not None else framed
 
 
 @primitive(
@@ -347,7 +360,8 @@ def _pad_input(x: Operand, padding: Sizes, extra: Sizes, value: Operand) -> Oper
         return x
     lead = x.shape[: x.ndim - len(padding)]
     lengths = tuple(x.shape[len(lead) :])
-    framed = np.full((*lead, *_padded_lengths(lengths, padding, extra)), value, x.dtype)
+    framed = np.empty((*lead, *_padded_lengths(lengths, padding, extra)), x.dtype)
+    framed.fill(value)
     framed[_inside(lengths, padding)] = x
     return framed
 
