@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import default
 from adjoint.core.graph.node import OutputSlot
+from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Operand, Params, Shape
@@ -46,6 +47,16 @@ class OutputParts(SplitOutputs):
 
 
 _node_classes: dict[str, type[OutputParts]] = {}
+
+
+def compute_outputs(x: Tensor, compute: Callable[[Array], Sequence[Array]]) -> tuple[Tensor, ...] | None:
+    """Return what `compute` makes of the array of x as tensors; None if something is recorded, or sees ops.
+
+    That saves packing the parts into one array, and splitting them.
+    """
+    if not is_evaluated_alone(x) or type(x.array) is not np.ndarray:
+        return None
+    return tuple([wrap_unrecorded(np.ascontiguousarray(part)) for part in compute(x.array)])
 
 
 def split_outputs(packed: Tensor, shapes: Sequence[Shape], called: str, **settings: Any) -> tuple[Tensor, ...]:

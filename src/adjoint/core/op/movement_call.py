@@ -22,10 +22,12 @@ from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.storage import (
     DEFAULT_CREATION,
     MAX_FLAT_PATH_STEPS,
+    MIN_PRUNED_ALIASES,
     NO_GRAD_CREATION,
     Steps,
     Storage,
     View,
+    allocate_storage,
     index_steps_slot,
     share_steps,
     share_view,
@@ -150,8 +152,8 @@ def make_view(x: Tensor, data: Array, steps: Steps, modes: Params | None, called
         place.base, place.creation_meta = held.base, held.creation_meta if made is DEFAULT_CREATION else made
     else:
         if held is None:
-            held = x.storage_ = Storage()
-            held.aliases.append(ref(x))
+            held = x.storage_ = allocate_storage()
+            held.version, held.prune_at, held.aliases = 0, MIN_PRUNED_ALIASES, [ref(x)]
         elif type(held) is not Storage:
             out.storage_ = None
             share_steps(x, out, steps)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.object_allocation import make_allocator
 from adjoint.core.graph.source_location import InstructionLocation, Site
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.slot import Slot
@@ -58,6 +59,9 @@ class Storage(Generic[Seen]):
         """Remove dead tensors: a parameter may get a new view in each step, and drop it."""
         self.aliases = [r for r in self.aliases if r() is not None]
         self.prune_at = 2 * len(self.aliases) + MIN_PRUNED_ALIASES
+
+
+allocate_storage: Callable[[], Storage[Any]] = make_allocator(Storage)  # without `__init__`, a call of Python's
 
 
 class CreationMeta(Enum):
@@ -190,8 +194,8 @@ def storage_of(tensor: Seen) -> Storage[Seen]:
     """Return the tensor's storage, which is made on first use."""
     held = tensor.storage_
     if held is None:
-        held = tensor.storage_ = Storage()
-        held.aliases.append(weakref.ref(tensor))
+        held = tensor.storage_ = allocate_storage()
+        held.version, held.prune_at, held.aliases = 0, MIN_PRUNED_ALIASES, [ref(tensor)]
     return held.storage if type(held) is View else held
 
 

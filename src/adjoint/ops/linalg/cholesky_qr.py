@@ -171,13 +171,19 @@ def _tall_dx(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
 @primitive(spec=packed_spec(qr_shapes), node="LinalgQrBackward0", batch_leading=True, holomorphic=False, dx=_qr_dx)
 def qr(x: Array, *, mode: str = "reduced") -> Array:
     """Q with orthonormal columns and upper triangular R, x = Q R; Q is square if "complete", absent if "r"."""
+    return pack_parts(x, *find_q_r(x, mode))
+
+
+def find_q_r(x: Array, mode: str) -> tuple[Array, Array]:
+    """Return Q, without elements if "r", and R."""
     factors = None if mode == "complete" else householder.factor(x)
     if factors is not None:
         r = factors.form_r()
-        return pack_parts(x, r[:0] if mode == "r" else factors.form_q(), r)
+        return r[:0] if mode == "r" else factors.form_q(), r
     if mode == "r":
-        return pack_parts(x, np.zeros((*x.shape[:-2], 0), x.dtype), lapack.qr(x, "r"))
-    return pack_parts(x, *(lapack.qr(x, "complete") if mode == "complete" else lapack.qr(x)))
+        return np.zeros((*x.shape[:-2], 0), x.dtype), lapack.qr(x, "r")
+    q, r = lapack.qr(x, "complete") if mode == "complete" else lapack.qr(x)
+    return q, r
 
 
 def reflector_shapes(shape: Shape) -> Shapes:

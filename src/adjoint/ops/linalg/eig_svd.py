@@ -59,8 +59,13 @@ def eigh(x: Array, *, triangle: bool = False) -> Array:
 
     `triangle`: x is symmetric, as its gradient is, and only its lower triangle is read.
     """
-    whole = x if triangle else symmetric(x)
-    return pack_parts(x, *_check_convergence("linalg.eigh", x, lambda: lapack.eigh(whole)))
+    return pack_parts(x, *find_eigenpairs(x if triangle else symmetric(x)))
+
+
+def find_eigenpairs(x: Array) -> tuple[Array, Array]:
+    """Return eigenvalues and eigenvectors of matrices of which the lower triangle is read."""
+    values, vectors = _check_convergence("linalg.eigh", x, lambda: lapack.eigh(x))
+    return values, vectors
 
 
 def _eigvalsh_dx(g: Operand, x: Operand, x_shape: Shape, triangle: bool) -> Tensor:
@@ -124,7 +129,13 @@ def _first(parts: Sequence[Operand], full: bool) -> Sequence[Operand]:
 @primitive(spec=packed_spec(svd_shapes), batch_leading=True, holomorphic=False, raises=True, dx=_svd_dx)
 def svd(x: Array, *, full: bool = False) -> Array:
     """U, S and Vᵀ with x = U diag(S) Vᵀ, the singular values S in descending order; U and V are square if `full`."""
-    return pack_parts(x, *_check_convergence("linalg.svd", x, lambda: lapack.svd(x, full_matrices=full)))
+    return pack_parts(x, *find_singular_vectors(x, full))
+
+
+def find_singular_vectors(x: Array, full: bool) -> tuple[Array, Array, Array]:
+    """Return U, S and Vᵀ."""
+    u, s, vh = _check_convergence("linalg.svd", x, lambda: lapack.svd(x, full_matrices=full))
+    return u, s, vh
 
 
 def _svdvals_dx(g: Operand, x: Operand, x_shape: Shape) -> Tensor:

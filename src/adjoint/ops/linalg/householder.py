@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import count
 
 import numpy as np
@@ -107,6 +107,7 @@ def _keep_mask(n: int, m: int) -> Array:
     return ~np.tri(m, n, dtype=bool)
 
 
+@cache
 def _find_routine(name: str, char: str) -> tuple[Callable[..., None], int] | None:
     signature = SIGNATURES[name]
     letters = len(signature) - signature.count("i") - signature.count("a")
