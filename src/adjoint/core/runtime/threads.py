@@ -186,7 +186,7 @@ def find_lapack(routine: str, arguments: int) -> tuple[Callable[..., None], int]
         return None
     from ctypes import c_void_p
 
-    function: Any = found[0]
+    function = found[0]
     function.argtypes, function.restype = [c_void_p] * arguments, None
     return function, found[1]
 

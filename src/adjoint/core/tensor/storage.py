@@ -61,7 +61,7 @@ class Storage(Generic[Seen]):
         self.prune_at = 2 * len(self.aliases) + MIN_PRUNED_ALIASES
 
 
-allocate_storage: Callable[[], Storage[Any]] = make_allocator(Storage)  # without `__init__`, a call of Python's
+allocate_storage = make_allocator(Storage)  # without `__init__`, a call of Python's
 
 
 class CreationMeta(Enum):

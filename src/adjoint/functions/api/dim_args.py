@@ -44,6 +44,8 @@ def check_keepdim(name: str, keepdim: object) -> None:
 
 def some_dims(dim: int | Iterable[int], rank: int) -> tuple[int, ...]:
     """Return sorted dimensions from the front, none for an empty sequence. Raises RuntimeError on repeats."""
+    if type(dim) is int and -rank <= dim < rank:
+        return (dim % rank,)
     dims = sorted(one_dim(d, rank) for d in (dim if isinstance(dim, Iterable) else (dim,)))
     for before, after in pairwise(dims):
         if before == after:

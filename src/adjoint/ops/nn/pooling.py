@@ -15,6 +15,7 @@ import numpy as np
 
 from adjoint.core.op.eager_kernels import FixedShapes
 from adjoint.core.op.families import primitive
+from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, detach
 from adjoint.core.typing import Array, NumpyDtype, Operand
@@ -284,7 +285,7 @@ def _are_few(x: Array, size: Sizes) -> bool:
 def _find_few_taps(shape: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> Array:
     """Return the flat index of each tap of each window, (taps, windows)."""
     every = np.arange(math.prod(shape)).reshape(shape)
-    taps = windows.op.evaluate(every, size=size, stride=stride, dilation=dilation).reshape(-1, math.prod(size))
+    taps = op_of(windows).evaluate(every, size=size, stride=stride, dilation=dilation).reshape(-1, math.prod(size))
     return np.ascontiguousarray(taps.T)
 
 
