@@ -59,6 +59,7 @@ MISTAKES = [
     *read_mistakes("program_texts.txt"),
     *read_mistakes("value_flows.txt"),
     *read_mistakes("later_kinds.txt"),
+    *read_mistakes("blamed_lines.txt"),
 ]
 EACH = pytest.mark.parametrize("mistake", [pytest.param(mistake, id=mistake.title) for mistake in MISTAKES])
 

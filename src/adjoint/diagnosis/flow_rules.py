@@ -63,7 +63,13 @@ from adjoint.diagnosis.rules.dataflow.losses.scales import (
     UnevenReductions,
 )
 from adjoint.diagnosis.rules.dataflow.losses.signs import AdvantageGradient, ConstantTerm, LinearPenalty, LossSigns
-from adjoint.diagnosis.rules.dataflow.recurrent_outputs import CarriedState, DetachedSteps, FirstOfAll, RecurrentOutputs
+from adjoint.diagnosis.rules.dataflow.recurrent_outputs import (
+    CarriedState,
+    CutSteps,
+    DetachedSteps,
+    FirstOfAll,
+    RecurrentOutputs,
+)
 from adjoint.diagnosis.rules.dataflow.scores import (
     AttentionScores,
     ContrastiveScores,
@@ -84,6 +90,7 @@ FLOW_RULES: tuple[type[WatchRule], ...] = (
     RecurrentOutputs,
     FirstOfAll,
     DetachedSteps,
+    CutSteps,
     CarriedState,
     AttentionScores,
     ContrastiveScores,

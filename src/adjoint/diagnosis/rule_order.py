@@ -6,6 +6,7 @@ from adjoint.diagnosis.flow_rules import FLOW_RULES
 from adjoint.diagnosis.rules.attention import AttentionMask, FutureTokens, PositionByBatch, PositionFrequencies
 from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch
 from adjoint.diagnosis.rules.dataflow.inputs.mixed_views import MixedView
+from adjoint.diagnosis.rules.dataflow.inputs.number_types import DoublePrecision, WrappedIntegers
 from adjoint.diagnosis.rules.dataflow.learning_rate import LearningRate
 from adjoint.diagnosis.rules.dataflow.losses.class_weights import InvertedWeights
 from adjoint.diagnosis.rules.dataflow.softmax_dimensions import SoftmaxDimension
@@ -82,7 +83,7 @@ from adjoint.diagnosis.rules.settings import (
     SharedMemory,
     UnreadAttributes,
 )
-from adjoint.diagnosis.rules.shapes import AllPairs, BatchFirst, DoublePrecision, PooledChannels, WrappedIntegers
+from adjoint.diagnosis.rules.shapes import AllPairs, BatchFirst, PooledChannels
 from adjoint.diagnosis.rules.source.epochs import OverwrittenLoss
 from adjoint.diagnosis.rules.source.text_rules import TEXT_RULES
 from adjoint.diagnosis.rules.targets import IgnoredClass, LossArguments, TargetDistribution, TargetRange, TargetScale

@@ -80,6 +80,8 @@ class InputScale(WatchRule):
         scaled = [each for each in self.facts.flow.makers_behind(x) if each.op in ("sub", "div")] if is_large else []
         bytes_ = next((each for each in reversed(scaled) if is_bytes(each.tensors[0].array)), None)
         place = place if bytes_ is None else bytes_.place
+        if is_large:
+            place = next((each.place for each in self.facts.flow.makers_behind(x) if is_enlarged(each)), place)
         if is_divided:
             divisions = divisions or [each for each in self.facts.flow.makers_behind(x) if each.op == "div"]
             place = divisions[0].place if divisions else place
@@ -104,6 +106,12 @@ class InputScale(WatchRule):
             else "subtract the mean and divide by the deviation",
             f"{first:.4g} to {last:.4g}",
         )
+
+
+def is_enlarged(made: Made) -> bool:
+    """Return whether a product with a number made values large that were not."""
+    sizes = [root_mean_square(first_rows(x.array)) for x in (*made.tensors, made.out) if x.array.dtype.kind == "f"]
+    return made.op == "mul" and len(sizes) == 2 and sizes[0] <= LARGE_INPUT / 10 < LARGE_INPUT < sizes[1]
 
 
 def is_bytes(array: Operand) -> bool:

@@ -184,6 +184,8 @@ def _append_place(source: SourceFile | None, name: str) -> Place | None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ADDERS:
             owner = node.func.value
             text = text_of(owner.value if isinstance(owner, ast.Subscript) else owner)
+        elif isinstance(node, ast.Call) and text_of(node.func).rpartition(".")[2] in PUSHES and node.args:
+            text = text_of(node.args[0])
         elif isinstance(node, ast.AugAssign):
             text = text_of(node.target)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
@@ -195,7 +197,8 @@ def _append_place(source: SourceFile | None, name: str) -> Place | None:
     return None
 
 
-ADDERS = ("append", "extend", "insert", "add", "setdefault")
+ADDERS = ("append", "appendleft", "extend", "insert", "add", "push", "put", "setdefault")
+PUSHES = ("heappush", "insort", "insort_left", "insort_right")  # functions of a list
 
 
 class CarriedGraph(WatchRule):

@@ -217,18 +217,27 @@ class SumOfMeans(WatchRule):
 
     max_passes = 1
 
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.mean: tuple[str, Place] | None = None  # the name of the first loss, and the line of its pass
+
     def begin_backward(self, backward: Backward) -> None:
         root, frame = backward.roots[0], caller_frame()
         name = next((name for name, value in frame.f_locals.items() if value is root), "")
-        source = parse_source(backward.place.site.file)
-        if source is None or not name or not all(map(is_mean_term, self.facts.flow.terms(root))):
+        if name and all(map(is_mean_term, self.facts.flow.terms(root))):
+            self.mean = name, backward.place
+
+    def finish(self) -> None:
+        source = None if self.mean is None else parse_source(self.mean[1].site.file)
+        if self.mean is None or source is None:
             return
+        name = self.mean[0]
         for line, total, count in find_sums_of_items(source, name):
             problem = (
                 f"{total} adds up the means {name} of batches, and {count} counts samples: the quotient is as many "
             )
             problem += "times too small as a batch has samples"
-            place = Place(Site(backward.place.site.file, line.lineno, ""))
+            place = Place(Site(source.name, line.lineno, ""))
             advice = f"{total} += {name}.item() * len(x), or divide by the number of batches"
             self.report("sum-of-means", place, total, problem, advice, line.lineno)
             return

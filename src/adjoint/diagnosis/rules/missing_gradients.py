@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 
 from adjoint.core.graph.node import Leaf
@@ -23,7 +24,7 @@ from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.frames import place_of_attribute
 from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.source_lines import find_uncalled
+from adjoint.diagnosis.watch.source_lines import find_uncalled, nodes_around
 from adjoint.diagnosis.watch.value_flow import Made
 from adjoint.nn.containers.containers import ModuleList
 from adjoint.nn.module.module import Module
@@ -36,6 +37,8 @@ FIRST_PASSES = 4  # whose graphs are walked for leaves
 HIDDEN_CUTS = ("argmax()", "with no_grad", "no_grad", "@no_grad", "with inference_mode", "inference_mode")
 # which programs use to print and to draw, too
 UNRECORDED = "it is used only under"
+BLOCKS = ("no_grad", "inference_mode", "set_grad_enabled")
+WRITTEN_CUTS = ("detach()", ".data", "numpy()", "tensor()")
 WEAK_CUTS = ("item()", "float()", "tolist()", "argmax()", "argmin()", "multinomial()", "bernoulli()")
 
 
@@ -342,6 +345,8 @@ class MissingGradients(WatchRule):
             )
         made, is_cut = self.ends.get(id(parameter), (None, False))
         if made is not None and is_cut:
+            if (block := self._find_block(made)) is not None:
+                return f"{UNRECORDED} {block.what}", block.place, "leave this line out of the block"
             what = self._name_cut(made)
             return f"{what} ends the history of its result", made.place, f"leave out {what} on this way"
         time = calls[0].time if calls else -1
@@ -353,6 +358,13 @@ class MissingGradients(WatchRule):
         else:
             place, why = made.place, f"its result ends with {made.name} here, and does not lead to the loss"
         return why, place, "use the result in the loss, or remove the layer"
+
+    def _find_block(self, made: Made) -> Cut | None:
+        """Return the block without recording around the line of an op, if one was seen."""
+        lines = {node.lineno for node in nodes_around(made.place, ast.With)}
+        lines |= {each.lineno for node in nodes_around(made.place, ast.FunctionDef) for each in node.decorator_list}
+        blocks = (cut for cut in self.facts.cuts if cut.what.lstrip("@").startswith(BLOCKS))
+        return next((cut for cut in blocks if cut.place.site.line in lines), None)
 
     def _name_cut(self, made: Made) -> str:
         """Return what ends the history of an op's operand or result."""
@@ -384,7 +396,8 @@ class MissingGradients(WatchRule):
             and (parameter is None or cut.parameters is None or id(parameter) in cut.parameters)
         ]
         strong = [cut for cut in cuts if not cut.what.startswith(WEAK_CUTS)]
-        return next(iter(strong or cuts), None)
+        written = [cut for cut in strong if cut.what in WRITTEN_CUTS]  # and no op, such as a check of an argument
+        return next(iter(written or strong or cuts), None)
 
 
 def _join(names: list[str]) -> str:

@@ -103,7 +103,8 @@ class TrainingWhileEvaluating(WatchRule):
         super().__init__(facts)
         self.suspects: dict[tuple[int, InstructionLocation], ModuleCall] = {}  # by the module and where recording ends
         self.used_records: set[InstructionLocation] = set()
-        self.last: tuple[Module, Operand] | None = None  # the outermost module called last, and its input
+        # the outermost module that was evaluated last, its input, and the passes before
+        self.last: tuple[Module, Operand, int] | None = None
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         call = self.facts.calls[-1] if self.facts.calls else None
@@ -133,10 +134,11 @@ class TrainingWhileEvaluating(WatchRule):
         if record is None or not call.module.training or not self.facts.steps:
             return
         inputs = [x.array for x in call.tensors()]
-        is_again = call.parent is None and inputs and self.last is not None and self.last[0] is call.module
+        now = self.facts.iteration
+        is_again = call.parent is None and inputs and self.last is not None and self.last[::2] == (call.module, now)
         if is_again and self.last is not None and self.last[1] is inputs[0]:  # whose samples are wanted
             self.used_records.add((record.code, record.instruction_offset))
-        self.last = (call.module, inputs[0]) if call.parent is None and inputs else self.last
+        self.last = (call.module, inputs[0], now) if call.parent is None and inputs else self.last
         location = record.code, record.instruction_offset
         if call.parent is None:
             if (id(call.module), location) not in self.suspects and not library_files[record.code.co_filename]:

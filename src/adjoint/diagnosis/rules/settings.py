@@ -267,10 +267,12 @@ class Recompilations(WatchRule):
         for compiled in self.compiled.values():
             if compiled.compilations >= MANY_COMPILATIONS:
                 code = getattr(compiled.function, "__code__", None)
-                why = "; ".join(map(str, compiled.recompilations[-1].changes)) or "other shapes"
+                changes = compiled.recompilations[-1].changes
+                why = "; ".join(map(str, changes)) or "other shapes"
+                reads = [Place(each.site) for each in changes if each.site is not None]
                 self.report(
                     "recompilation",
-                    None if code is None else place_of_code(code),
+                    reads[0] if reads else None if code is None else place_of_code(code),
                     compiled.name,
                     f"{compiled.name} was compiled {pluralize(compiled.compilations, 'time')}; the last time since: "
                     f"{why}",

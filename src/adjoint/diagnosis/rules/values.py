@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from types import FrameType
 
@@ -12,9 +13,10 @@ from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array
-from adjoint.diagnosis.watch.frames import find_library_call, find_operands
+from adjoint.diagnosis.watch.frames import find_expression, find_library_call, find_operands
 from adjoint.diagnosis.watch.names import origin_of_name
 from adjoint.diagnosis.watch.rule import WatchRule
 
@@ -193,11 +195,14 @@ def _exponent(inputs: Operands) -> float:
 
 
 def _describe_operands(frame: FrameType, inputs: Operands) -> str:
-    operands = find_operands(frame)
+    operands, found = find_operands(frame), find_expression(frame)
+    node = None if found is None else found[1]
+    texts = [text_of(node.left), text_of(node.right)] if isinstance(node, ast.BinOp) else []
     told = []
-    for x in inputs:
+    for i, x in enumerate(inputs):
         if is_array(x) and x.array.dtype.kind == "f" and x.array.size:
-            name = next((each.text for each in operands if each.value is x), "its operand")
+            text = texts[i] if i < len(texts) == len(inputs) else "its operand"
+            name = next((each.text for each in operands if each.value is x), text)
             finite = x.array[np.isfinite(x.array)]
             extent = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size else "nothing finite"
             told.append(f"{name} {tuple(x.shape)} of {extent}")

@@ -115,7 +115,8 @@ class RepeatedWrite(WatchRule):
             where = place_of_instruction(place)
             source = parse_source(where.site.file)
             # elements of a part of data, which other steps read at other places
-            is_set = key[0] in self.parts and bool(_stored_name(where.site))
+            is_part = key[0] in self.parts or (source is not None and _is_part_of_data(source, where.site))
+            is_set = is_part and bool(_stored_name(where.site))
             if source is None or not (is_set or _arithmetic_nodes(source, where.site.line)):
                 continue
             name = _stored_name(where.site)
@@ -129,6 +130,19 @@ class RepeatedWrite(WatchRule):
                 "make a new tensor: x = x - …, in place of x -= …, or clone() the batch first",
                 len(numbers),
             )
+
+
+def _is_part_of_data(source: SourceFile, site: Site) -> bool:
+    """Return whether the line of a write sets elements of what its function took by index from an attribute."""
+    name = _stored_name(site)
+    for line in source.nodes_of(ast.Assign):
+        value = line.value
+        is_taken = isinstance(value, ast.Subscript) and isinstance(value.value, ast.Attribute)
+        scope = source.scope_of(line)
+        is_here = isinstance(scope, ast.FunctionDef) and scope.lineno <= site.line <= (scope.end_lineno or 0)
+        if is_taken and is_here and text_of(line.targets[0]) == name:
+            return getattr(scope, "name", "") == "__getitem__"
+    return False
 
 
 INPLACE_METHODS = frozenset(
@@ -175,10 +189,12 @@ class ExpandedWrite(WatchRule):
             self.expanded.append((memory, -1 if write is None else write.sequence_nr, array.shape))
 
     def begin_backward(self, backward: Backward) -> None:
-        for memory, before, shape in self.expanded:
+        for each in list(self.expanded):
+            memory, before, shape = each
             write = mutation_log.by_memory.get(id(memory))
             if write is None or write.sequence_nr <= before or not is_instruction(write.place):
                 continue
+            self.expanded = [other for other in self.expanded if other is not each]
             place = place_of_instruction(write.place)
             name = _stored_name(place.site)
             problem = (
@@ -186,7 +202,6 @@ class ExpandedWrite(WatchRule):
             )
             problem += "write changes all of them"
             self.report("shared-memory", place, name or "expand", problem, "clone() it first, or repeat()", shape)
-        self.expanded.clear()
 
 
 def _stored_name(site: Site) -> str:

@@ -80,6 +80,7 @@ class OptimizerRecord:
     made: Place | None
     step_place: Place | None = None
     built: Place | None = None  # the line that called its class, where that was seen; `made` may call a function
+    rate_place: Place | None = None  # the line that gave a function around that call the number of its rate
     steps: int = 0
     rates: list[list[float]] = field(default_factory=list)  # of each step, by group
 

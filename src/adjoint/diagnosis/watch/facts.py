@@ -43,6 +43,7 @@ class Facts:
         self.awaits_samples = False  # too few of those that were watched have come again
         self.trainings = 0  # optimizers that were made
         self.made_optimizers: weakref.WeakKeyDictionary[Optimizer, Place] = weakref.WeakKeyDictionary()
+        self.rate_places: weakref.WeakKeyDictionary[Optimizer, Place] = weakref.WeakKeyDictionary()
         # the lines that made loaders and schedules
         self.constructions: weakref.WeakKeyDictionary[Operand, Place] = weakref.WeakKeyDictionary()
         self.called: dict[int, tuple[Module, list[ModuleCall]]] = {}  # the first calls of each module
@@ -57,13 +58,13 @@ class Facts:
 
     def waits(self) -> bool:
         """Return whether one of several optimizers has made no step yet."""
-        return len(self.made_optimizers) > max(len(self.optimizers), 1) and self.iteration < MAX_WAITING
+        return self.iteration < MAX_WAITING and len(self.made_optimizers) > max(len(self.optimizers), 1)
 
     def end_pass(self) -> None:
         """Count a backward pass; while an optimizer waits for its first step, the second round goes on."""
         self.iteration += 1
         self.round += not (self.waits() and self.round == FLOW_PASSES - 1)
-        if self.round >= FLOW_PASSES:
+        if self.round >= FLOW_PASSES and self.flow.is_open:
             self.flow.close()
 
     def leaves_of(self, backward: Backward) -> set[Leaf]:

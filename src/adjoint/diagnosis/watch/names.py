@@ -207,6 +207,28 @@ def describe_callee(frame: FrameType) -> tuple[str, Place | None]:
     return text_of(owner), find_origin_place(found[0], owner, frame)
 
 
+def place_of_rate(frame: FrameType) -> Place | None:
+    """Return the line that calls the function around an optimizer's call with the number of its rate, if one does."""
+    name = "lr"
+    for inner, outer in pairwise([None, *user_frames(frame)[:MAX_SEARCHED_FRAMES]]):
+        found = find_expression(outer) if outer is not None else None
+        call = found[1] if found is not None and isinstance(found[1], ast.Call) else None
+        if found is None or call is None:
+            return None
+        given = next((each.value for each in call.keywords if each.arg == name), None)
+        if given is None and inner is not None:  # by its place
+            names = [each for each in inner.f_code.co_varnames[: inner.f_code.co_argcount] if each != "self"]
+            at = names.index(name)
+            given = call.args[at] if at < len(call.args) else None
+        if isinstance(given, ast.Constant) and inner is not None:
+            return place_of_origin(Origin(found[0], given))
+        code = outer.f_code if outer is not None else None
+        if not isinstance(given, ast.Name) or code is None or given.id not in code.co_varnames[: code.co_argcount]:
+            return None
+        name = given.id
+    return None
+
+
 def describe_iterated(value: object, frame: FrameType) -> tuple[str, Place | None]:
     """Return the text of an object that the frame iterates over, in a loop or an argument, and its origin."""
     found = find_expression(frame)

@@ -81,7 +81,7 @@ class RuleHandlers:
 
     def __init__(self, rules: Iterable[WatchRule], event: str, is_limited: bool = True) -> None:
         self.methods: list[tuple[WatchRule, Function]] = [(rule, getattr(rule, event)) for rule in rules]
-        self.checked_at = 0 if is_limited else ALL_PASSES  # after so many passes, one of the rules has seen enough
+        self.checked_at = 1 if is_limited else ALL_PASSES  # after so many passes, one of the rules has seen enough
 
     def call(self, iteration: int, *args: object, **kwargs: object) -> None:
         """Show the event to the rules; errors are kept from the program."""

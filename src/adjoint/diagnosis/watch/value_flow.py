@@ -195,7 +195,8 @@ class ValueFlow:
                     continue
                 seen.add(id(made.out))
                 if made.out.node is None and id(made) in behind:
-                    if made.out.array.dtype.kind == "f":
+                    chosen = [user.out.array for user in self.users(made.out)]  # where probabilities are drawn from
+                    if any(array.dtype.kind == "f" for array in chosen or [made.out.array]):
                         return made, True
                     choice = choice or made
                     continue

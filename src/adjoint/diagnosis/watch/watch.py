@@ -34,7 +34,7 @@ from adjoint.diagnosis.watch.events import (
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.frames import is_constructor, user_frames
 from adjoint.diagnosis.watch.library_calls import find_written_losses
-from adjoint.diagnosis.watch.names import describe_callee, name_of_value
+from adjoint.diagnosis.watch.names import describe_callee, name_of_value, place_of_rate
 from adjoint.diagnosis.watch.op_observer import OpObserver
 from adjoint.diagnosis.watch.patches import Patches, call_first, classes_below
 from adjoint.diagnosis.watch.rule import RuleHandlers, WatchRule, find_rules_of_events
@@ -232,6 +232,9 @@ class Watch:
         """Note the line that makes an optimizer."""
         if self._is_ours():
             self.facts.made_optimizers[optimizer] = place_of_frame(caller_frame())
+            given = place_of_rate(caller_frame())
+            if given is not None:
+                self.facts.rate_places[optimizer] = given
             self.facts.trainings += 1
             if self.facts.trainings <= MAX_TRAININGS:  # its first steps are those of another training
                 self.is_resting = self.is_quiet = False
@@ -370,6 +373,7 @@ class Watch:
             name, made = describe_callee(frame)
             record = OptimizerRecord(optimizer, name or type(optimizer).__name__, made, place_of_frame(frame))
             record.built = self.facts.made_optimizers.get(optimizer, made)
+            record.rate_place = self.facts.rate_places.get(optimizer)
             facts.optimizers[id(optimizer)] = record
             facts.names.note_tensors(record.parameters(), frame)
         record.rates.append([float(group["lr"]) for group in optimizer.param_groups if "lr" in group])

@@ -178,7 +178,7 @@ class UnseenNoise(WatchRule):
             return
         if made is None or made.op not in DRAWS or [each for each in flow.users(target) if each.op in ("mul", "add")]:
             return
-        mixed = [each for each in flow.makers_behind(x) if each.op in DRAWS and each.out.shape == target.shape]
+        mixed = [each for each in flow.makers_behind(x) if each.op == made.op and each.out.shape == target.shape]
         used = [each for each in mixed if any(is_mixing(user) for user in flow.users(each.out))]
         if used:
             where = max(used, key=lambda each: each.place.site.line).place.site.describe_briefly()

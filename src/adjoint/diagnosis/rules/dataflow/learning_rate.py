@@ -107,7 +107,7 @@ class LearningRate(WatchRule):
     def _report_too_small(self, record: Operand, rate: float, count: int) -> None:
         self.report(
             "learning-rate-too-small",
-            record.place,
+            record.rate_place or record.place,
             record.name,
             f"{pluralize(count, 'step')} of {record.name} with lr={rate:.3g} changed no parameter, or hardly: the "
             "steps are below float32's precision",
@@ -134,7 +134,7 @@ class LearningRate(WatchRule):
             told += f"; a step changes the parameters by {ratio:.0%}"
         self.report(
             "learning-rate-too-large",
-            record.place,
+            record.rate_place or record.place,
             record.name,
             f"with lr={rate:.3g}, {told}",
             f"set lr to {rate / 10:.1g} or less, or clip the gradients",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 
 import numpy as np
 
@@ -11,17 +12,20 @@ from adjoint.core.typing import Operand
 from adjoint.data.sampler import RandomSampler
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.tokens import find_padding
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.source_lines import nodes_in
+from adjoint.diagnosis.watch.source_lines import nodes_at, nodes_in
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
 from adjoint.nn.layers.embedding import Embedding
 from adjoint.nn.layers.recurrent import RNNBase
 from adjoint.nn.layers.recurrent_cells import RNNCellBase
 from adjoint.nn.module.module import Module
+from adjoint.nn.module.parameter import Parameter
 
 MIN_DETACHED = 3  # steps of a pass
+CUTS = frozenset({"detach", "data"})
 
 
 class RecurrentOutputs(WatchRule):
@@ -141,6 +145,57 @@ class DetachedSteps(WatchRule):
                 problem = f"{name} gets its own last state without a history in {count} steps of a pass: no step "
                 problem += "learns what a later one needs"
                 self.report("state-detached", place, name, problem, "detach() between batches alone", count)
+
+
+class CutSteps(WatchRule):
+    """A state that a loop cuts from its history in each step: what made all but the last learns nothing."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow, states = self.facts.flow, dict[Place, list[Made]]()
+        for used in list(flow.steps.values()):
+            for x in used.tensors if used.out.node is not None else ():
+                made = flow.maker(x) if x.node is None and is_array(x) and x.array.dtype.kind == "f" else None
+                if made is not None and made.out.node is not None and made.op != "sub":
+                    known = states.setdefault(made.place, [])
+                    known += [made] if all(made is not each for each in known) else []
+        for known in states.values() if not self.facts.has_found("state-detached") else ():
+            cuts = Counter(cut.place for cut in self.facts.cuts if cut.what in ("detach()", ".data"))
+            if not cuts:
+                return
+            place, count = cuts.most_common(1)[0]
+            if min(count, len(known)) >= MIN_DETACHED and self._is_chain(known) and not is_reached(known, backward):
+                name = next(
+                    (text_of(node.value) for node in nodes_at(place, ast.Attribute) if node.attr in CUTS), "state"
+                )
+                problem = (
+                    f"{name} is cut from its history in each of {len(known)} steps of a pass: no step learns what "
+                )
+                problem += "a later one needs"
+                self.report("state-detached", place, name, problem, "detach() between batches alone", len(known))
+                return
+
+    def _is_chain(self, states: list[Made]) -> bool:
+        """Return whether each state comes from the one before, and from parameters."""
+        behind = [self.facts.flow.makers_behind(*made.tensors) for made in states]
+        is_learned = all(any(isinstance(x, Parameter) for each in found for x in each.tensors) for found in behind)
+        chain = zip(states, behind[1:], strict=False)
+        return is_learned and all(any(each is before for each in found) for before, found in chain)
+
+
+def is_reached(states: list[Made], backward: Backward) -> bool:
+    """Return whether a backward pass goes through one of some results."""
+    queue, seen = [root.node for root in backward.roots if root.node is not None], set[Operand]()
+    wanted = {made.out.node for made in states}
+    while queue:
+        node = queue.pop()
+        if node in wanted:
+            return True
+        if node not in seen:
+            seen.add(node)
+            queue += [parent for parent in node.parents if parent is not None]
+    return False
 
 
 class CarriedState(WatchRule):

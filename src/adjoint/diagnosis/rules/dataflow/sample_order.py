@@ -275,6 +275,7 @@ class ChangingLabels(WatchRule):
         inputs, self.inputs, self.output = self.inputs, [], None
         if target.node is not None or (made is not None and made.family != "movement" and made.op not in READS):
             self.is_data = self.facts.awaits_samples = False
+            return
         if not all(is_array(each) and each.node is None for each in inputs) or len(self.known) >= MAX_KNOWN_ROWS:
             return
         labels = rows_of(target.array)

@@ -34,6 +34,7 @@ class SoftmaxDimension(WatchRule):
         super().__init__(facts)
         self.over_rows: list[tuple[str, tuple[int, ...], Place]] = []  # softmax over dimension 0, since the last loss
         self.samples = 0  # of the model's last input (N, features)
+        self.of_output: list[Tensor] = []  # the softmax of what the model gave, since the last loss
         self.last_output: weakref.ref[Operand] | None = None  # the node of what the model gave last
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
@@ -53,7 +54,7 @@ class SoftmaxDimension(WatchRule):
         elif op.name == "softmax" or find_library_call("cross_entropy") is None:
             made = self.last_output() if self.last_output is not None else None
             if made is not None and isinstance(x, Tensor) and x.node is made and x.array.ndim == 2:
-                self._check_classes(out)
+                self.of_output.append(out)
         elif isinstance(x, Tensor):
             axis = 0 if x.array.ndim == 1 else 1
             if x.array.shape[axis] == 1:
@@ -97,6 +98,10 @@ class SoftmaxDimension(WatchRule):
 
     def begin_backward(self, backward: Backward) -> None:
         self.over_rows.clear()
+        for out in self.of_output if self.facts.flow.is_open else ():
+            if all(made.op != "permute" for made in self.facts.flow.users(out)):  # whose product sums over samples
+                self._check_classes(out)
+        self.of_output.clear()
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
         if call.parent is None and call.is_recording and isinstance(output, Tensor) and output.node is not None:
@@ -166,15 +171,21 @@ class SoftmaxDimension(WatchRule):
             )
 
     def _check_pooling(self, x: Operand, out: Tensor) -> None:
-        """Look at a weighted sum over steps whose weights are a softmax over features."""
+        """Look at a weighted sum whose weights are a softmax over another dimension: features, or the batch."""
         product: Operand = x.node if isinstance(x, Tensor) else None
         axes = (out_params(out) or {}).get("axes")
-        if op_name(product) != "mul" or x.array.ndim != 3 or list(axes or ()) != [1] or len(product.parents) != 2:
+        over = x.array.ndim - 1 if x.array.ndim == 3 else 0  # of steps (batch, steps, features), or (batch, parts)
+        if (
+            op_name(product) != "mul"
+            or x.array.ndim not in (2, 3)
+            or list(axes or ()) != [1]
+            or len(product.parents) != 2
+        ):
             return
         for made, other in (product.parents, product.parents[::-1]):
             axis = (getattr(made, "params", None) or {}).get("axis")
             below = None if op_name(made) != "softmax" else made.parents[0]
-            if axis != 2 or below is None or made.shape != x.array.shape or library_files[made.code.co_filename]:
+            if axis != over or below is None or made.shape != x.array.shape or library_files[made.code.co_filename]:
                 continue
             known = self.facts.flow.maker(x)
             values = [y for y in known.tensors if y.node is other] if known is not None else []
@@ -183,10 +194,10 @@ class SoftmaxDimension(WatchRule):
                     "softmax-dimension",
                     place_of_node(made),
                     "softmax",
-                    f"softmax of {tuple(made.shape)} is taken over dimension 2, and the weighted sum goes over "
+                    f"softmax of {tuple(made.shape)} is taken over dimension {axis}, and the weighted sum goes over "
                     "dimension 1: the weights of a sum are not 1 together",
-                    "take it over the steps: dim=1",
-                    f"dim=2 of {tuple(made.shape)}",
+                    "take it over what is summed: dim=1",
+                    f"dim={axis} of {tuple(made.shape)}",
                 )
 
     def _check_attention(self, x: Operand) -> None:

@@ -8,6 +8,7 @@ from types import FrameType
 import numpy as np
 
 from adjoint.core.runtime.text_table import pluralize
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.data.sampler import SequentialSampler
 from adjoint.diagnosis.findings import Place, place_of_frame
@@ -19,6 +20,7 @@ from adjoint.diagnosis.watch.frames import place_of_attribute
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.names import describe_data, describe_iterated
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import ValueFlow
 
 MAX_GIVEN = 64  # batches
 MIN_LABELS = 24  # that are all the same
@@ -88,7 +90,7 @@ class Targets(WatchRule):
         self.batches.append(described)
         self.places.setdefault(place, []).append(described)
         if self.place is None:
-            whole = self.facts.flow.whole(target)
+            whole = find_column(self.facts.flow, target)
             name, made = describe_data(whole, caller_frame())
             if self.loader is not None and (made is None or made.text.startswith("for ")):
                 name, made = describe_constant(self.loader[0].dataset, caller_frame())
@@ -121,7 +123,7 @@ class Targets(WatchRule):
         constant = all(low == high for low, high, *_ in batches)
         total = sum(size for *_, size, _ in batches)
         if constant and len({low for low, *_ in batches}) == 1 and total >= MIN_LABELS:
-            if self.classes == 1 or self.facts.has_found("sampler-weights"):
+            if self.classes == 1 or self.facts.has_found("sampler-weights", "sign-for-operator"):
                 return
             if self.is_varied:
                 self._report_order(len(batches), len(batches))
@@ -172,6 +174,17 @@ class Targets(WatchRule):
         what = f"{pure} of {count} batches have one class only" if pure else f"the labels of {count} batches ascend"
         problem = f"{what}: the data comes in order of its labels"
         self.report("data-not-shuffled", place, name, problem, advice, f"{pure}/{count}")
+
+
+def find_column(flow: ValueFlow, target: Tensor) -> Tensor:
+    """Return the data of which a target has some rows; of a table, its column alone."""
+    made = flow.maker(target)
+    while made is not None and made.tensors and (made.family == "movement" or made.op == "index"):
+        below = made.tensors[0]
+        if below.array.ndim != target.array.ndim and below.array.size != target.array.size:
+            break
+        target, made = below, flow.maker(below)
+    return target
 
 
 def describe_constant(dataset: Operand, frame: FrameType) -> tuple[str, Place | None]:

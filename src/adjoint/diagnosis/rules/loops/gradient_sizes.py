@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
@@ -49,6 +50,8 @@ CAUSES_OF_ZEROS = (
     "logits-too-large",
     "state-reset",
 )
+SQUASHING = frozenset({"sigmoid", "tanh"})
+MIN_SQUASHED = 3  # calls of one line, from which on it is to blame
 MIN_FACTOR = 1.5  # of an op whose values grow
 MIN_GROWTH = 100.0  # of all calls of a line
 MAX_WALKED = 500  # nodes behind a loss that are looked at
@@ -65,6 +68,7 @@ class GradientSizes(WatchRule):
         self.sizes: dict[int, tuple[Operand, list[float]]] = {}
         self.totals: list[float] = []
         self.growth: tuple[Place, float, int] | None = None  # the line whose values grow most, and in how many calls
+        self.squashed: tuple[Place, str, int] | None = None  # the line with the most activations, which, and how many
         self.gains: dict[int, tuple[float, InstructionLocation | None]] = {}  # of the first weights, and who wrote them
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
@@ -78,6 +82,8 @@ class GradientSizes(WatchRule):
     def begin_backward(self, backward: Backward) -> None:
         if self.facts.flow.is_open and self.flat_place is None:
             self._find_constant()
+        if self.facts.flow.is_open and self.squashed is None:
+            self.squashed = find_squashed(self.facts.flow)
         if self.flat_place is None and self.totals and not any(self.totals):  # no step so far had a gradient
             self.flat_place = _find_zero_seed(backward) or _find_zero_factor(backward.roots)
 
@@ -129,16 +135,19 @@ class GradientSizes(WatchRule):
             if small and not self.facts.has_found("softmax-dimension", "saturated-units"):
                 first = name = names.name_of_parameter(small[0][0])
                 place = names.origin_of_parameter(small[0][0])
-                why = ""
+                why = flat = ""
                 cause = self._find_small()
                 if cause is not None:
                     name, place, why = cause[0], cause[1] or place, cause[2]
+                elif self.squashed is not None:
+                    place, called, count = self.squashed
+                    flat = f"; each of {count} calls of {called} in this line makes it smaller"
                 self.report(
                     "vanishing-gradients",
                     place,
                     name,
                     f"the gradient of {first} is {max(small[0][1]):.2g}, and the largest is {of_all:.2g}; it "
-                    f"vanishes in {len(small)} of {pluralize(len(weights), 'weight')}{why}",
+                    f"vanishes in {len(small)} of {pluralize(len(weights), 'weight')}{why}{flat}",
                     "scale the initial weights up" if why else REMEDY_FOR_DEPTH,
                     f"{max(small[0][1]):.2g}",
                 )
@@ -187,7 +196,7 @@ class GradientSizes(WatchRule):
         return name, place_of_write(written) or self.facts.names.origin_of_parameter(cause), why
 
     def _report_zero(self, weights: Sequence[tuple[Operand, Sequence[float]]]) -> None:
-        if self.facts.has_found(*CAUSES_OF_ZEROS):
+        if self.facts.has_found("vanishing-gradients", *CAUSES_OF_ZEROS):
             return
         names = self.facts.names
         small = self._find_small()
@@ -222,6 +231,14 @@ def find_growth(flow: ValueFlow) -> tuple[Place, float, int] | None:
     found = {place: math.prod(each) for place, each in factors.items() if len(each) > 1}
     place = max(found, key=found.__getitem__, default=None)
     return None if place is None else (place, found[place], len(factors[place]))
+
+
+def find_squashed(flow: ValueFlow) -> tuple[Place, str, int] | None:
+    """Return the line that calls sigmoid or tanh most often in a pass, which of both, and how many times."""
+    found = (made for made in flow.steps.values() if made.op in SQUASHING and made.function in ("", made.op))
+    calls = Counter((made.place, made.op) for made in found)
+    (place, called), count = max(calls.items(), key=lambda pair: pair[1], default=((None, ""), 0))
+    return None if place is None or count < MIN_SQUASHED else (place, called, count)
 
 
 def is_exploded(sizes: Sequence[float]) -> bool:

@@ -253,13 +253,12 @@ class AliasedModel(WatchRule):
 class ForgottenStates(WatchRule):
     """A state dict that is updated and never loaded: the model does not see it."""
 
-    max_steps = 1
-
-    def before_step(self, step: OptimizerStep) -> None:
-        source = parse_source(step.place.site.file)
-        if source is not None:
-            self._find_methods(source)
-            self._find_updates(source)
+    def finish(self) -> None:
+        files = [each.step_place.site.file for each in self.facts.optimizers.values() if each.step_place is not None]
+        for source in map(parse_source, dict.fromkeys(files)):
+            if source is not None:
+                self._find_methods(source)
+                self._find_updates(source)
 
     def _find_methods(self, source: SourceFile) -> None:
         """Report the method `state_dict` itself where its result was meant."""

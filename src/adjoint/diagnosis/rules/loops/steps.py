@@ -83,6 +83,9 @@ class Clearing(WatchRule):
                 continue
             place = self.facts.backwards[-1].place if self.facts.backwards else record.step_place
             place = next(find_uncalled(place, "zero_grad"), place)
+            advice = f"call {record.name}.zero_grad() before each backward()"
+            if cleared and record.step_place is not None and any(is_periodic(each) for _, each in self.facts.zeroed):
+                place, advice = record.step_place, f"step under the condition of zero_grad() too, or {advice}"
             sizes = [value for value in steps[-1].sizes.values() if value is not None]
             self.report(
                 "zero-grad-forgotten",
@@ -93,7 +96,7 @@ class Clearing(WatchRule):
                 if not cleared
                 else f"{len(steps)} of {record.steps} steps of {record.name} used gradients that were not cleared "
                 "after the step before: each backward() added to those of former steps",
-                f"call {record.name}.zero_grad() before each backward()",
+                advice,
                 f"gradient {max(sizes):.3g} after {pluralize(record.steps, 'step')}" if sizes else record.steps,
             )
         self._report_ends()
@@ -147,7 +150,8 @@ class MissingStep(WatchRule):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.asks_for_input_gradients = False
-        self.idle: list[tuple[Place, list[Operand]]] = []  # where an optimizer was made, and what it has
+        # where an optimizer was made, what it has, and how many the same line made before it
+        self.idle: list[tuple[Place, list[Operand], int]] = []
         self.first: list[tuple[Operand, Operand]] = []  # some parameters, with their first values
 
     def before_step(self, step: OptimizerStep) -> None:
@@ -155,14 +159,16 @@ class MissingStep(WatchRule):
             for optimizer, place in self.facts.made_optimizers.items():
                 own: list[Operand] = [p for group in optimizer.param_groups for p in group["params"]]
                 if id(optimizer) not in self.facts.optimizers and own and all(p._grad is not None for p in own):
-                    self.idle.append((place, own))
+                    at_line = [each for each, line in self.facts.made_optimizers.items() if line == place]
+                    self.idle.append((place, own, at_line.index(optimizer)))
 
     def _report_idle(self) -> None:
         """Report optimizers whose parameters get gradients, and that make no step, as others do."""
         trained = self.facts.find_optimizers()
-        for place, own in self.idle:
+        for place, own, number in self.idle:
             if not any(id(p) in trained for p in own):
-                name, first = place.text.partition("=")[0].strip(), self.facts.names.name_of_parameter(own[0])
+                names = [each.strip() for each in place.text.partition("=")[0].split(",")]
+                name, first = names[min(number, len(names) - 1)], self.facts.names.name_of_parameter(own[0])
                 problem = f"{name} has {pluralize(len(own), 'parameter')} that get gradients, such as {first}, and "
                 problem += "never makes a step"
                 self.report("step-forgotten", place, name, problem, f"{name}.step() beside the others", len(own))
@@ -231,7 +237,7 @@ class ScheduleOrder(WatchRule):
             if max(rates) == 0:
                 self.report(
                     "zero-learning-rate",
-                    self.made.get(key) or record.place,
+                    self.made.get(key) or next(find_rate_writes(record.step_place), record.rate_place or record.place),
                     record.name,
                     f"the learning rate of {record.name} is 0 in all {pluralize(len(rates), 'step')}: nothing is "
                     "learned",
@@ -243,7 +249,7 @@ class ScheduleOrder(WatchRule):
                 if len(record.rates[0]) > 1 and not any(group) and len(group) >= 3:
                     self.report(
                         "zero-learning-rate",
-                        record.place,
+                        find_group(record, i) or record.place,
                         record.name,
                         f"the learning rate of group {i} of {record.name} is 0 in all {pluralize(len(group), 'step')}",
                         "set its lr to a positive number, or leave the group out",
@@ -363,6 +369,23 @@ def find_rebound_steps(near: Place) -> Iterator[tuple[Place, str]]:
 def find_gradient_owner(near: Place) -> str:
     """Return the first name whose `.grad` a program reads."""
     return next((text_of(node.value) for node in nodes_in(near.site.file, ast.Attribute) if node.attr == "grad"), "")
+
+
+def is_periodic(place: Place) -> bool:
+    """Return whether a line runs in some turns of a loop alone, by the remainder of a counter."""
+    tests = [ast.walk(node.test) for node in nodes_around(place, ast.If)]
+    return any(isinstance(each, ast.Mod) for test in tests for each in test)
+
+
+def find_group(record: OptimizerRecord, number: int) -> Place | None:
+    """Return the line of a group's dict, where the call that makes the optimizer lists as many as it has groups."""
+    made = record.built or record.made
+    for groups in nodes_in(made.site.file, ast.List) if made is not None else ():
+        group = groups.elts[number] if len(groups.elts) == len(record.optimizer.param_groups) else None
+        is_at = made is not None and groups.lineno - 1 <= made.site.line <= (groups.end_lineno or 0)
+        if made is not None and is_at and isinstance(group, ast.Dict):
+            return line_of(made.site.file, group)
+    return None
 
 
 def is_clear(parameter: Operand) -> bool:

@@ -16,10 +16,11 @@ from adjoint.core.typing import Array, Operand, Operands
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.writes import instruction_of_write, place_of_write
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
-from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_place
+from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_place, root_mean_square
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.layers.convolution import Conv1d, Conv2d
+from adjoint.nn.layers.embedding import Embedding
 from adjoint.nn.layers.linear import Linear
 from adjoint.nn.module.module import Module
 
@@ -158,8 +159,21 @@ class InitialScale(WatchRule):
                 continue
             large = [(gain_of(part), part) for part in parts if type(part) in (Linear, Conv1d, Conv2d)]
             large = [(gain, part) for gain, part in large if gain > MAX_GAIN]
+            for part in parts:
+                if type(part) is Embedding and is_array(part.weight) and root_mean_square(part.weight.array) > MAX_GAIN:
+                    self._report_vectors(part)
             if large:
                 self._report(max(gain for gain, _ in large), large[0][1], len(large))
+
+    def _report_vectors(self, part: Module) -> None:
+        weight: Operand = part._parameters["weight"]
+        name, size = self.facts.names.name_of_module(part), root_mean_square(weight.array)
+        problem = f"the vectors of {name} have a deviation of {size:.3g} at the start, where 1 is usual"
+        place = place_of_write(instruction_of_write(weight))
+        is_drawn = place is not None and any(f"{draw}(" in place.text for draw in ("normal_", "uniform_"))
+        if is_drawn:  # and no vectors of data
+            advice = "the initial values of the layer, or nn.init.normal_(weight, std=0.02)"
+            self.report("initial-weights-too-large", place, f"{name}.weight", problem, advice, f"{size:.3g}")
 
     def _report(self, gain: float, part: Module, count: int) -> None:
         weight: Operand = part._parameters["weight"]

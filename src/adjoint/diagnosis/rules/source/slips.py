@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 
 from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
@@ -20,9 +21,16 @@ BEST = re.compile(r"(?:^|_)(?:best|max|min|highest|lowest)(?:_|$)")
 
 
 class SignForOperator(TextRule):
-    """`loss =+ term`, which is `loss = +term`: what was there before is lost."""
+    """`loss =+ term`, which is `loss = +term`, and `labels[rows] == 1`, which sets nothing."""
 
     def read(self, source: SourceFile) -> None:
+        for shown in source.nodes_of(ast.Expr):
+            compared = shown.value if isinstance(shown.value, ast.Compare) else None
+            is_cell = isinstance(source.parents.get(shown, source.tree), ast.Module) and not os.path.isfile(source.name)
+            if compared is not None and isinstance(compared.ops[0], ast.Eq) and not is_cell:
+                name, right = text_of(compared.left), text_of(compared.comparators[0])
+                problem = f"{name} == {right} compares, and nothing takes the result: {name} stays as it was"
+                self.blame("sign-for-operator", (source, shown), name, problem, f"{name} = {right}")
         for node in source.nodes_of(ast.Assign):
             if not isinstance(node.value, ast.UnaryOp):
                 continue

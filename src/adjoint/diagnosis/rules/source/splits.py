@@ -195,7 +195,7 @@ class ExchangedFolds(TextRule):
         self.sizes: dict[str, int] = {}  # of the variables of rows
 
     def before_step(self, step: OptimizerStep) -> None:
-        is_folded = any(b"fold" in line.lower() for source in find_sources(self.facts) for line in source.lines)
+        is_folded = any(b"fold" in b"\n".join(source.lines).lower() for source in find_sources(self.facts))
         for frame in user_frames(caller_frame()) if is_folded else ():
             for name, value in (*frame.f_globals.items(), *frame.f_locals.items()):
                 if TRAINED.search(name.lower()) or HELD_OUT.search(name.lower()):

@@ -17,6 +17,7 @@ PURE = frozenset({"min", "max", "cos", "exp", "sqrt", "pow", "float", "int", "lo
 CHECKED = re.compile(r"^(?:print|save|evaluate|validate|test|log)$")
 WRITES = re.compile(r"^(?:add_|mul_|div_|copy_|sub_|lerp_|zero_|fill_)$")
 STATES = frozenset({"state_dict", "deepcopy", "clone"})
+TENSORS = frozenset({"zeros", "ones", "empty", "full", "randn", "rand", "tensor", "zeros_like", "ones_like"})
 MIN_PERIOD = 3
 
 
@@ -168,6 +169,32 @@ class SharedState(TextRule):
             if is_written and given[name] != owner:
                 problem = f"{name} is the weights of {owner} themselves: what is written into it changes {owner} too"
                 self.blame("state-not-copied", (source, line), name, problem, f"copy.deepcopy({text_of(value)})")
+
+
+class SharedElements(TextRule):
+    """`[torch.zeros(3)] * n`, whose elements are one tensor, and are written in place."""
+
+    def read(self, source: SourceFile) -> None:
+        for line in source.nodes_of(ast.Assign):
+            value, name = line.value, text_of(line.targets[0])
+            if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Mult):
+                continue
+            made = value.left.elts[0] if isinstance(value.left, ast.List) and len(value.left.elts) == 1 else None
+            if made is None or name_of(made) not in TENSORS:
+                continue
+            scope = source.scope_of(line)
+            written: list[ast.expr] = [node.target for node in ast.walk(scope) if isinstance(node, ast.AugAssign)]
+            written += [
+                call.func.value
+                for call in calls_in(scope)
+                if isinstance(call.func, ast.Attribute) and WRITES.match(call.func.attr)
+            ]
+            parts = [node for node in ast.walk(scope) if isinstance(node, ast.Subscript)]
+            written += [node.value for node in parts if isinstance(node.ctx, ast.Store)]
+            if any(isinstance(node, ast.Subscript) and text_of(node.value) == name for node in written):
+                problem = f"all elements of {name} are one tensor: what is written into one is in all of them"
+                advice = f"[{text_of(made)} for _ in range({text_of(value.right)})]"
+                self.blame("shared-memory", (source, line), name, problem, advice)
 
 
 class MergedGradients(TextRule):

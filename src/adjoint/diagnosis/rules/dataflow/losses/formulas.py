@@ -7,6 +7,7 @@ import os
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.source_expressions import parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, distinct_values
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
@@ -195,6 +196,10 @@ class LostTerm(WatchRule):
 
     max_passes = FLOW_PASSES
 
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.losses: dict[Place, None] = {}  # the lines of those that no op takes, which a line may read later
+
     def begin_backward(self, backward: Backward) -> None:
         flow = self.facts.flow
         behind = {id(made) for made in flow.makers_behind(*backward.roots)}
@@ -203,7 +208,7 @@ class LostTerm(WatchRule):
                 continue
             below = flow.maker(made.tensors[0]) if made.op in ("mean", "sum") and made.tensors else made
             if below is not None and below.op in LOSS_OPS and made.out.array.size == 1:
-                self._check_name(made)
+                self.losses[made.place] = None
             if made.op not in ("add", "sub"):
                 continue
             if any(id(flow.maker(x)) in behind for x in made.tensors):  # the loss itself, which is shown later
@@ -217,9 +222,13 @@ class LostTerm(WatchRule):
                 self.report("term-unused", made.place, name, problem, f"use {name} in the loss", tuple(made.out.shape))
                 return
 
-    def _check_name(self, made: Made) -> None:
+    def finish(self) -> None:
+        for place in self.losses:
+            self._check_name(place)
+
+    def _check_name(self, place: Place) -> None:
         """Look for a loss that gets a name which no line reads."""
-        source, lines = parse_source(made.place.site.file), nodes_at(made.place, ast.Assign)
+        source, lines = parse_source(place.site.file), nodes_at(place, ast.Assign)
         for line in lines if len(lines) == 1 else ():
             name = text_of(line.targets[0]) if len(line.targets) == 1 else ""
             if source is None or not name.isidentifier() or name.startswith("_"):
@@ -230,7 +239,7 @@ class LostTerm(WatchRule):
             names = [x for x in ast.walk(scope) if isinstance(x, ast.Name) and x.id == name]
             if not any(isinstance(x.ctx, ast.Load) for x in names):
                 problem = f"{name} is computed with its history here, and no line reads it: it is no part of the loss"
-                self.report("term-unused", made.place, name, problem, f"use {name} in the loss, or leave it out", 1)
+                self.report("term-unused", place, name, problem, f"use {name} in the loss, or leave it out", 1)
 
 
 def find_unread_sum(made: Made) -> str:
