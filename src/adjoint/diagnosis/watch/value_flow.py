@@ -196,7 +196,7 @@ class ValueFlow:
                 seen.add(id(made.out))
                 if made.out.node is None and id(made) in behind:
                     chosen = [user.out.array for user in self.users(made.out)]  # where probabilities are drawn from
-                    if any(array.dtype.kind == "f" for array in chosen or [made.out.array]):
+                    if made.out.array.dtype.kind == "f" and (not chosen or any(x.dtype.kind == "f" for x in chosen)):
                         return made, True
                     choice = choice or made
                     continue

@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.data.dataset import IterableDataset
 from adjoint.data.sampler import SequentialSampler
 from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.diagnosis.rules.data import MIN_SAMPLES, length_of
@@ -167,10 +168,11 @@ class Targets(WatchRule):
         advice = "shuffle the samples before they are cut into batches (randperm)"
         if self.loader is not None:
             loader, made, text = self.loader
-            if not isinstance(getattr(loader, "sampler", None), SequentialSampler):
+            is_stream = isinstance(loader.dataset, IterableDataset)
+            if not is_stream and not isinstance(getattr(loader, "sampler", None), SequentialSampler):
                 return
             place, name = made or place, text or "the loader"
-            advice = "DataLoader(…, shuffle=True)"
+            advice = "give the samples of __iter__ in random order" if is_stream else "DataLoader(…, shuffle=True)"
         what = f"{pure} of {count} batches have one class only" if pure else f"the labels of {count} batches ascend"
         problem = f"{what}: the data comes in order of its labels"
         self.report("data-not-shuffled", place, name, problem, advice, f"{pure}/{count}")

@@ -157,8 +157,8 @@ class BootstrapMask(WatchRule):
             return
         target, made = found
         for product in self.facts.flow.makers_behind(made.out):
-            mask = next((x for x in product.tensors if is_mask(x)), None)
-            if product.op != "mul" or mask is None or mask.array.mean() > 0.35:
+            mask = next((x for x in product.tensors if is_mask(x)), None) if product.op == "mul" else None
+            if mask is None or mask.array.mean() > 0.35:
                 continue
             source = self.facts.flow.maker(mask)
             others = [x for x in product.tensors if x is not mask]
