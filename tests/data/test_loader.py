@@ -116,6 +116,8 @@ def test_random_split_refusals() -> None:
         data.random_split(Numbers(5), [2, 2])
     with pytest.raises(ValueError, match="Fraction at index 1 is not between 0 and 1"):
         data.random_split(Numbers(5), [0.5, -0.5, 1.0])
+    with pytest.raises(TypeError, match="whole numbers, or fractions that sum to 1"):
+        data.random_split(Numbers(5), [4.0, 1])
     with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
         data.random_split(Numbers(5), [0.99, 0.01])
 

@@ -233,7 +233,7 @@ def random_split(
         lengths: sizes of the subsets, or fractions that sum to 1.
         generator: source of the random order. Default: the global one.
 
-    Raises: ValueError if the lengths do not sum to the dataset's.
+    Raises: ValueError if the lengths do not sum to the dataset's, TypeError if they do and are no whole numbers.
 
     Example:
         >>> train, test = ad.data.random_split(ad.data.TensorDataset(ad.arange(10)), [0.8, 0.2])
@@ -244,6 +244,9 @@ def random_split(
     sizes = _split_by_fractions(count, lengths) if isclose(sum(lengths), 1) and sum(lengths) <= 1 else [*lengths]
     if sum(sizes) != count:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+    odd = next((size for size in sizes if not hasattr(size, "__index__")), None)
+    if odd is not None:
+        raise TypeError(f"random_split: lengths are whole numbers, or fractions that sum to 1, got {odd}")
     order = (generator or default_generator).randperm(count).tolist()
     whole = [int(size) for size in sizes]
     return [Subset(dataset, order[end - size : end]) for end, size in zip(accumulate(whole), whole, strict=True)]

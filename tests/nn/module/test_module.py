@@ -398,6 +398,9 @@ def test_parameter_and_buffer() -> None:
     assert repr(parameter) == "Parameter containing:\ntensor([0., 0.], requires_grad=True)"
     assert not nn.Parameter(data, requires_grad=False).requires_grad
     assert nn.Parameter(np.ones(2, np.float32)).tolist() == [1.0, 1.0]
+    for kind, value in ((nn.Parameter, 1.0), (nn.Buffer, [1.0])):
+        with pytest.raises(TypeError, match=f"{kind.__name__}.*must be Tensor, not {type(value).__name__}"):
+            kind(value)
     with ad.no_grad():
         parameter.add_(1)
     assert (data.tolist(), data._version) == ([1.0, 1.0], 1)

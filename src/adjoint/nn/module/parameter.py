@@ -72,6 +72,8 @@ def _wrap_data(kind: type[Kind], data: Operand) -> Kind:
     if isinstance(data, Tensor):
         init_slots(made, data.array)
         share_storage(data, made)
+    elif isinstance(data, (int, float, complex, str, list, tuple)):  # of which a tensor would be a copy
+        raise TypeError(f"{kind.__name__}(): argument 'data' (position 1) must be Tensor, not {type(data).__name__}")
     else:
         init_slots(made, as_array(() if data is None else data))
         import_array(made, data)
