@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +43,13 @@ MISSING = object()
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad"})
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # functions of Python 3.11
 CREATION = re.compile(r"\.(?:zeros|ones|empty|full|randn?|new_\w+)$")
+ARITHMETIC: dict[type[ast.operator], Callable[[Operand, Operand], Operand]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,8 @@ def describe_value(value: object) -> str:
     if isinstance(value, (list, tuple)) and value and all(isinstance(each, Tensor) for each in value):
         shown = ", ".join(describe_value(each) for each in value[:4])
         return f"{type(value).__name__} of {len(value)}: {shown}{', …' if len(value) > 4 else ''}"
+    if isinstance(value, ModuleType):  # one that loads when it is asked for anything
+        return f"module {ModuleType.__getattribute__(value, '__name__')}"
     if hasattr(value, "__dict__") and not isinstance(value, (list, tuple, dict, set, Exception)):
         # the text of an object of the user's may be the user's code
         is_own = is_name_of_package(type(value).__module__)
@@ -244,6 +254,21 @@ def evaluate(node: ast.expr, frame: FrameType) -> Operand:
         return MISSING if owner is MISSING else read_attribute(owner, node.attr)
     if isinstance(node, ast.Subscript):
         return _read_item(evaluate(node.value, frame), evaluate(node.slice, frame))
+    return compute_integer(node, partial(evaluate, frame=frame))
+
+
+def compute_integer(node: ast.expr, look: Callable[[ast.expr], Operand]) -> Operand:
+    """Return the value of arithmetic with whole numbers, such as `i + 1` and `-1`; MISSING else."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = look(node.operand)
+        return -value if type(value) is int else MISSING
+    if not isinstance(node, ast.BinOp) or type(node.op) not in ARITHMETIC:
+        return MISSING
+    left, right = look(node.left), look(node.right)
+    if type(left) is not int or type(right) is not int:
+        return MISSING
+    with suppress(ZeroDivisionError):
+        return ARITHMETIC[type(node.op)](left, right)
     return MISSING
 
 
@@ -260,6 +285,9 @@ def read_attribute(owner: object, name: str) -> Operand:
         return MISSING
     if isinstance(owner, ModuleType) and type(owner) is not ModuleType:
         return getattr(owner, name, MISSING)  # one that loads its names when they are asked for
+    fields = getattr(type(owner), "_fields", ())
+    if isinstance(owner, tuple) and name in fields and len(owner) == len(fields):
+        return tuple.__getitem__(owner, fields.index(name))
     held = getattr(owner, "__dict__", {})
     for table in (held, *(held.get(key) or {} for key in ("_parameters", "_buffers", "_modules"))):
         if isinstance(table, Mapping) and name in table:
@@ -285,7 +313,9 @@ def _read_item(owner: Operand, key: Operand) -> Operand:
 def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | None:
     """Return the statement that gave the name or the attribute its value; None where the source does not say it."""
     if isinstance(node, ast.Subscript):
-        return find_origin(source, node.value, stack)
+        name = f"{text_of(node)}.append"
+        appended = next((each for each in source.calls.get("append", ()) if text_of(each.func) == name), None)
+        return find_origin(source, node.value, stack) if appended is None else Origin(source, appended)
     if isinstance(node, ast.Attribute):
         owner = evaluate(node.value, stack[0].frame)
         found = None if owner is MISSING else find_attribute_assignment(owner, node.attr)
@@ -295,6 +325,9 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
         if found is not None:
             filled = _find_filling(found[0], found[1], f"self.{node.attr}")
             return Origin(found[0], filled or found[1])
+        option = find_option(source, node.attr) if type(owner).__name__ == "Namespace" else None
+        if option is not None:
+            return Origin(source, option)
         return find_origin(source, node.value, stack)  # it came with its owner
     if not isinstance(node, ast.Name):
         return None
@@ -319,6 +352,17 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
         return find_origin(source, assignment.iter, stack) or Origin(source, assignment)  # the list that holds it
     filled = None if assignment is None else _find_filling(source, assignment, node.id)
     return None if assignment is None else Origin(source, filled or assignment)
+
+
+def find_option(source: SourceFile, name: str) -> ast.Call | None:
+    """Return the call of `add_argument` that defines an option of the command line."""
+    for each in source.nodes_of(ast.Call):
+        words = each.args if text_of(each.func).endswith("add_argument") else []
+        dest = [part.value for part in each.keywords if part.arg == "dest"]
+        texts = [part.value for part in (dest or words) if isinstance(part, ast.Constant)]
+        if name in {str(text).lstrip("-").replace("-", "_") for text in texts}:
+            return each
+    return None
 
 
 def _find_filling(source: SourceFile, assignment: ast.stmt, name: str) -> ast.AST | None:

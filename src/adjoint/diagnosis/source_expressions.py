@@ -282,6 +282,13 @@ def parameter_names(scope: Scope) -> list[str]:
     return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
 
 
+def own_parameter_names(source: SourceFile, scope: Scope) -> list[str]:
+    """Return the parameters that calls give a function: of a method, those after the object or the class."""
+    names = parameter_names(scope)
+    is_method = isinstance(source.parents.get(scope), ast.ClassDef)
+    return names[is_method and names[:1] in (["self"], ["cls"]) :]
+
+
 def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast.stmt] | None:
     """Return the statement `self.name = …` of the classes of `owner`, that of `__init__` first.
 

@@ -83,7 +83,9 @@ def _bind(
     if not isinstance(call, ast.Call) or not isinstance(arguments, ast.arguments):
         return None
     positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
-    is_method = positional[:1] in (["self"], ["cls"])
+    is_method = positional[:1] == ["self"] or (
+        positional[:1] == ["cls"] and isinstance(context.source.parents.get(scope), ast.ClassDef)
+    )
     if step.before and is_method and name == positional[1]:
         return replace(step, keys=keys)
     if is_method and name == positional[0]:

@@ -15,7 +15,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, Key, SourceStep, pair_targets
 from adjoint.diagnosis.causes.held_values import find_turn, look_up
 from adjoint.diagnosis.former_values import find_turn_before, makes_only
-from adjoint.diagnosis.operands import MISSING
+from adjoint.diagnosis.operands import MISSING, find_option, read_attribute
 from adjoint.diagnosis.source_expressions import (
     SCOPES,
     find_assignment,
@@ -47,10 +47,22 @@ def find_statements(step: SourceStep, node: ast.Name) -> list[tuple[CodeContext,
     if found is None:
         return []
     if step.keys:
-        fillings = find_fillings(context, name, found, step.keys[-1], context.scope)
+        begun = _find_begun(context, name, found)
+        fillings = find_fillings(context, name, begun, step.keys[-1], context.scope)
         if fillings:
             return [(context, each) for each in fillings]
     return [(context, found)]
+
+
+def _find_begun(context: CodeContext, name: str, statement: ast.stmt) -> ast.stmt:
+    """Return the statement that made the list to which `name += rows` adds; of other statements themselves."""
+    every = context.source.assignments_in(context.scope).get(name, [])
+    while isinstance(statement, ast.AugAssign):
+        earlier = [each for each in every if each.lineno < statement.lineno]
+        if not earlier:
+            break
+        statement = earlier[-1]
+    return statement
 
 
 def _is_later_turn(context: CodeContext, loop: ast.For) -> bool:
@@ -143,12 +155,17 @@ def find_fillings(context: CodeContext, name: str, statement: ast.stmt, key: Key
     count = len(value.elts) if isinstance(value, ast.List) else 0
     is_empty = isinstance(value, (ast.List, ast.Dict)) and not ast.unparse(value).strip("[]{}")
     if isinstance(value, ast.Call):
-        is_empty = not value.args and (not value.keywords or text_of(value.func).endswith("deque"))
+        is_given = any(ast.unparse(each).strip("[](){}") for each in value.args)
+        is_empty = not is_given and (not value.keywords or text_of(value.func).endswith("deque"))
     is_beyond = isinstance(value, ast.List) and isinstance(key, int) and key >= count
+    begun = [statement] if count and key is ITEM else []  # any of them is meant
     added: list[ast.stmt] = []
     stored: list[ast.stmt] = []
     for each in [part for part in ast.walk(around) if isinstance(part, ast.stmt)]:
         call = each.value if isinstance(each, ast.Expr) else None
+        if isinstance(each, ast.AugAssign) and text_of(each.target) == name and isinstance(value, (ast.List, ast.Call)):
+            added += [each] if is_empty or is_beyond or begun else []
+            continue
         if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Subscript):
             target = each.targets[0]
             given = look_up(context, target.slice) if text_of(target.value) == name else MISSING
@@ -156,16 +173,23 @@ def find_fillings(context: CodeContext, name: str, statement: ast.stmt, key: Key
             stored += [each] if text_of(target.value) == name and is_same else []
         elif not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             continue
-        elif text_of(call.func.value) == name and call.func.attr in FILLING and (is_empty or is_beyond):
+        elif text_of(call.func.value) == name and call.func.attr in FILLING and (is_empty or is_beyond or begun):
             added.append(each)
         elif text_of(call.func.value) == name and call.func.attr == "update" and call.args:
             table = context.program.compute(SourceStep(context, call.args[0]))
             if isinstance(table, dict) and key in table:
                 return [each]
-    is_one_each = is_beyond and isinstance(key, int) and not any(_is_repeated(context, each) for each in added)
+    is_one_each = is_beyond and not any(_is_repeated(context, each) or adds_several(each) for each in added)
     if is_one_each and isinstance(key, int) and key - count < len(added):
         added = [added[key - count]]
-    return sorted([*stored, *added], key=lambda each: each.lineno)
+    return sorted([*(begun if added else ()), *stored, *added], key=lambda each: each.lineno)
+
+
+def adds_several(statement: ast.stmt) -> bool:
+    """Return whether a statement adds all of another list, whose length is not known here."""
+    call = getattr(statement, "value", None)
+    is_extended = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "extend"
+    return isinstance(statement, ast.AugAssign) or is_extended
 
 
 def _is_repeated(context: CodeContext, statement: ast.stmt) -> bool:
@@ -185,8 +209,12 @@ def find_class_value(step: SourceStep, owner: Operand, name: str, made: SourceSt
         fields = list(getattr(type(owner), "_fields", getattr(type(owner), "__dataclass_fields__", ())))
         if is_name_of_package(type(owner).__module__):
             fields = list(parameters_of(type(owner).__init__)[1:])
-        if given is None and name in fields and fields.index(name) < len(call.args):
-            given = call.args[fields.index(name)]
+        if given is None and name in fields:
+            place = fields.index(name)
+            starred = next((i for i, each in enumerate(call.args[: place + 1]) if isinstance(each, ast.Starred)), None)
+            if starred is not None:
+                return [SourceStep(made.context, call.args[starred], (*step.keys, place - starred))]
+            given = call.args[place] if place < len(call.args) else None
         if given is not None and (fields or not inspect.isfunction(type(owner).__init__) or not call.args):
             return [SourceStep(made.context, given, step.keys)]
         for keyword in call.keywords:
@@ -194,13 +222,12 @@ def find_class_value(step: SourceStep, owner: Operand, name: str, made: SourceSt
                 return [SourceStep(made.context, keyword.value, (*step.keys, name))]
     if type(owner).__name__ != "Namespace":
         return []
-    for each in step.source.nodes_of(ast.Call):
-        if not text_of(each.func).endswith("add_argument") or not each.args:
-            continue
-        option = each.args[-1]
-        is_named = isinstance(option, ast.Constant) and str(option.value).lstrip("-").replace("-", "_") == name
-        default = next((part.value for part in each.keywords if part.arg == "default"), None)
-        if is_named and default is not None:
-            context = CodeContext(step.source, step.source.scope_of(each), step.context.program)
-            return [SourceStep(context, default, step.keys)]
-    return []
+    option = find_option(step.source, name)
+    default = None if option is None else next((part.value for part in option.keywords if part.arg == "default"), None)
+    if option is None:
+        return []
+    context = CodeContext(step.source, step.source.scope_of(option), step.context.program)
+    value = read_attribute(owner, name)
+    is_default = isinstance(default, ast.Constant) and type(default.value) is type(value)
+    given = default if default is not None and (is_default or not isinstance(default, ast.Constant)) else option
+    return [SourceStep(context, given, step.keys)]

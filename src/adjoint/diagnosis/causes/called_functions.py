@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from types import CellType, CodeType, FunctionType
 
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
-from adjoint.diagnosis.causes.contexts import ITEM, SourceStep
+from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep
 from adjoint.diagnosis.causes.held_values import find_last_item, find_parts, look_up
 from adjoint.diagnosis.operands import MISSING, is_module
 from adjoint.diagnosis.source_expressions import find_result, parse_source, text_of
@@ -25,6 +26,7 @@ def find_function_called(step: SourceStep, call: ast.Call) -> tuple[Operand, Ope
     if called is MISSING and isinstance(call.func, ast.Name):
         called = step.context.program.compute(step.at(call.func, ()))
         called = find_last_item(step.context, call.func.id) if called is MISSING else called
+        called = _find_inner_function(step.context, call.func.id) if called is MISSING else called
     if called is MISSING and isinstance(call.func, ast.Attribute):
         owner = step.context.program.compute(step.at(call.func.value, ()))
         kind = _find_kind_made(step, call.func.value)
@@ -56,6 +58,16 @@ def find_function_called(step: SourceStep, call: ast.Call) -> tuple[Operand, Ope
     if called is not MISSING and inspect.isfunction(own):
         return unwrap(own), called
     return None, MISSING
+
+
+def _find_inner_function(context: CodeContext, name: str) -> Operand:
+    """Return the function of a name that is defined within a function which has returned; MISSING if none is."""
+    outer = getattr(context.function, "__code__", None)
+    codes = [each for each in outer.co_consts if isinstance(each, CodeType)] if outer is not None else []
+    code = next((each for each in codes if each.co_name == name), None)
+    if code is None:
+        return MISSING
+    return FunctionType(code, context.names, name, None, tuple(CellType() for _ in code.co_freevars))
 
 
 def _find_kind_made(step: SourceStep, node: ast.expr) -> Operand:

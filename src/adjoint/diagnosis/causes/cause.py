@@ -15,6 +15,7 @@ from adjoint.diagnosis.causes.searches.emptiness import find_empty_cause
 from adjoint.diagnosis.causes.searches.keys import find_key_cause
 from adjoint.diagnosis.causes.searches.kinds import find_kind_cause
 from adjoint.diagnosis.causes.searches.names import find_definition, find_late_name, find_other_attribute
+from adjoint.diagnosis.causes.searches.samples import find_sample_cause
 from adjoint.diagnosis.causes.searches.unfit_settings import (
     find_depth_cause,
     find_setting_cause,
@@ -37,6 +38,7 @@ SEARCHES = (
     find_target_cause,
     find_dtype_cause,
     find_text_cause,
+    find_sample_cause,
     find_kind_cause,
     find_dimension_cause,
     find_view_cause,

@@ -12,26 +12,19 @@ from typing import cast
 from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.causes.assignments import find_truth
+from adjoint.diagnosis.causes.assignments import find_fillings, find_statements, find_truth
 from adjoint.diagnosis.causes.called_functions import find_function_called
 from adjoint.diagnosis.causes.constructions import find_construction
-from adjoint.diagnosis.causes.contexts import FailedProgram, SourceStep, find_step
+from adjoint.diagnosis.causes.contexts import ITEM, FailedProgram, SourceStep, find_step
 from adjoint.diagnosis.causes.held_values import find_parts, look_up, read_item
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING
+from adjoint.diagnosis.operands import ARITHMETIC, MISSING
 from adjoint.diagnosis.repairs.trial import Trial, read_clock
 
 # A count is the same on every machine; the seconds stop expressions that are slow by themselves.
 MAX_COMPUTED_EXPRESSIONS, MAX_SECONDS = 256, 1.0
 MAX_NESTED = 12
-ARITHMETIC: dict[type[ast.operator], Callable[[Operand, Operand], Operand]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
 COMPARISONS: dict[type[ast.cmpop], Callable[[Operand, Operand], Operand]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -173,7 +166,10 @@ class Computer:
         if value is MISSING and isinstance(node, (ast.Name, ast.Call)):
             is_own = isinstance(node, ast.Name) or find_function_called(step, node)[0] is not None
             value = self.compute(step.at(node, ())) if is_own else MISSING
-            if value is MISSING and is_own:
+            is_filled = (
+                isinstance(node, ast.Name) and isinstance(value, (list, dict, set)) and is_filled_later(step, node)
+            )
+            if is_own and (value is MISSING or is_filled):
                 raise LookupError
         if value is not MISSING:
             name = f"value{len(values)}"
@@ -192,6 +188,12 @@ class Computer:
                         each.value = self._bind(step, each.value, values)
             setattr(made, label, bound)
         return ast.copy_location(made, node)
+
+
+def is_filled_later(step: SourceStep, node: ast.Name) -> bool:
+    """Return whether statements put something into the list or the table that a name was given."""
+    made = find_statements(step.at(node, ()), node)
+    return any(find_fillings(context, node.id, each, ITEM, context.scope) for context, each in made)
 
 
 def is_in_loop(step: SourceStep) -> bool:

@@ -12,8 +12,8 @@ from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.causes.attributes import find_attribute_of
-from adjoint.diagnosis.causes.contexts import CodeContext, FailedProgram, Key, SourceStep
-from adjoint.diagnosis.causes.held_values import look_up
+from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, FailedProgram, Key, SourceStep
+from adjoint.diagnosis.causes.held_values import find_turn, look_up
 from adjoint.diagnosis.causes.steps import find_former, trace_back
 from adjoint.diagnosis.operands import COMPREHENSIONS, MISSING, is_module
 from adjoint.diagnosis.source_expressions import find_function, parameters_of, parse_source, text_of
@@ -26,13 +26,36 @@ def find_construction(program: FailedProgram, value: Operand) -> SourceStep | No
     """Return the call that made an object, in its context; None where the source does not show it."""
     for step in find_expressions(program, value):
         for each in trace_back(step):
-            if not each.keys and isinstance(each.node, ast.Call) and makes(each, value):
-                return each
+            made = None if each.keys else find_making(each, value)
+            if made is not None:
+                return made
         around, call = step.source.parents.get(step.node), step.node
         is_stored = isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Subscript)  # net[2] = …
         if is_stored and isinstance(call, ast.Call) and text_of(call.func).endswith(type(value).__name__):
             return step
     return None
+
+
+def find_making(step: SourceStep, value: Operand) -> SourceStep | None:
+    """Return the step of a call that makes a value: of one in a loop that has ended, in the turn that made it."""
+    if not isinstance(step.node, ast.Call):
+        return None
+    around: ast.AST | None = step.source.parents.get(step.node)
+    while around is not None and around is not step.context.scope and not isinstance(around, ast.For):
+        around = step.source.parents.get(around)
+    loop = around if isinstance(around, ast.For) and not step.context.stack and step.context.turn is None else None
+    last = None if loop is None else find_turn(step.context, loop)
+    turns = [(loop, back) for back in range(last, -1, -1)] if loop is not None and last else []
+    is_refuted = False  # in each turn it makes another
+    for turn in turns:
+        moved = replace(step, context=replace(step.context, turn=turn))
+        compute = moved.context.program.compute
+        given = [compute(moved.at(each, ())) for each in step.node.args if not isinstance(each, ast.Constant)]
+        is_known = any(type(each) is int for each in given)
+        if is_known and makes(moved, value):
+            return moved
+        is_refuted = is_refuted or is_known
+    return step if not is_refuted and makes(step, value) else None
 
 
 def makes(step: SourceStep, value: Operand) -> bool:
@@ -158,8 +181,13 @@ def _enter_container(step: SourceStep, owner: Operand, key: Key, filled: list[So
             is_own = made is not None and any(makes(former, part) for former in trace_back(made))
             stored = [] if is_own else _find_stored(each, owner, key)
             return stored or ([] if made is None else [made])
-        if starred is not None and isinstance(key, int) and isinstance(call.args[starred], ast.Starred):
-            return _choose([SourceStep(each.context, call.args[starred], (key - starred,))], owner, key)
+        if starred is not None and isinstance(key, int) and key < starred:
+            return _choose([SourceStep(each.context, call.args[key])], owner, key)
+        if starred is not None and isinstance(key, int):
+            first = call.args[starred]
+            exact = [SourceStep(each.context, first, (key - starred,))] if starred == len(call.args) - 1 else []
+            parts = [(part, (ITEM,) if isinstance(part, ast.Starred) else ()) for part in call.args[starred:]]
+            return _choose(exact or [SourceStep(each.context, part, keys) for part, keys in parts], owner, key)
         if call.args:
             return _choose([SourceStep(each.context, call.args[0], (key,))], owner, key)
         break
@@ -187,7 +215,8 @@ def _choose(steps: list[SourceStep], owner: Operand, key: Key) -> list[SourceSte
     parts = list(vars(owner)["_modules"].values())
     part = parts[key] if isinstance(key, int) else vars(owner)["_modules"].get(key)
     every = [each for step in steps for each in trace_back(step)]
-    made = [each for each in every if isinstance(each.node, ast.Call) and not each.keys and makes(each, part)]
+    found = [find_making(each, part) for each in every if not each.keys]
+    made = [each for each in found if each is not None]
     if made:
         alike = [parts.index(each) for each in parts if type(each) is type(part)]
         number = alike.index(parts.index(part)) if part in parts else 0

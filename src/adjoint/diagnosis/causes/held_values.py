@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from functools import partial
 
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.contexts import CodeContext, SourceStep, frame_of, frames_of_scope
-from adjoint.diagnosis.operands import MISSING, evaluate, is_module, read_attribute
+from adjoint.diagnosis.operands import MISSING, compute_integer, evaluate, is_module, read_attribute
 from adjoint.diagnosis.source_expressions import Scope, text_of
 
 MAX_TURNS = 1000
@@ -37,7 +38,7 @@ def look_up(context: CodeContext, node: ast.expr) -> Operand:
         return MISSING if owner is MISSING else read_attribute(owner, node.attr)
     if isinstance(node, ast.Subscript):
         return read_item(look_up(context, node.value), look_up(context, node.slice))
-    return MISSING
+    return compute_integer(node, partial(look_up, context))
 
 
 def read_item(owner: Operand, key: Operand) -> Operand:

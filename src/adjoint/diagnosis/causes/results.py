@@ -97,6 +97,11 @@ def _find_items(step: SourceStep, call: ast.Call) -> list[SourceStep]:
         return [step.at(call.args[0], step.keys if name == "Subset" else keys)]
     if name == "TensorDataset" and keys and isinstance(keys[-1], int) and keys[-1] < len(call.args):
         return [step.at(call.args[keys[-1]], keys[:-1])]
+    if isinstance(kind, type) and hasattr(kind, "_fields") and isinstance(step.keys[-1], int):  # a named tuple
+        place = step.keys[-1]
+        for i, each in enumerate(call.args[: place + 1]):
+            if i == place or isinstance(each, ast.Starred):
+                return [step.at(each, (*keys, place - i) if isinstance(each, ast.Starred) else keys)]
     for method in ("__iter__", "__getitem__") if isinstance(kind, type) else ():
         function = unwrap(inspect.getattr_static(kind, method, None))
         context = None if function is None else step.context.program.enter(function, None)

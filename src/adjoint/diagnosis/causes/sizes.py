@@ -11,6 +11,7 @@ from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.called_functions import find_function_called, find_input
+from adjoint.diagnosis.causes.computing import is_filled_later
 from adjoint.diagnosis.causes.constructions import find_owner
 from adjoint.diagnosis.causes.contexts import SourceStep
 from adjoint.diagnosis.causes.held_values import find_parts, look_up
@@ -118,6 +119,12 @@ def _find_cut(step: SourceStep, back: int, size: int) -> SizeTrace | None:
     part = slices[-back] if len(slices) >= back else None
     if not isinstance(part, ast.Slice) or (part.lower is None and part.upper is None):
         return None
+    bounds = [each.operand if isinstance(each, ast.UnaryOp) else each for each in (part.lower, part.upper) if each]
+    if len(bounds) == 1 and (part.upper is None or isinstance(part.upper, ast.UnaryOp)):  # so many are left out
+        left = step.at(bounds[0], ())
+        is_literal = isinstance(left.node, ast.Constant)
+        cut = None if is_literal else trace_number(left, step.context.program.compute(left))
+        return SizeTrace(step, cut, lost=cut is not None)
     upper = None if part.upper is None else step.at(part.upper, ())
     if upper is not None and part.lower is None and step.context.program.compute(upper) != size:
         return None
@@ -189,6 +196,8 @@ def _leave_call(
         return step.at(arguments[1 if back == 1 else 0]), back
     if name == "one_hot" and len(arguments) > 1 and back == 1:
         return SizeTrace(step, trace_number(step.at(arguments[1], ()), size))
+    if CONVERTING.search(name) and isinstance(first, ast.Name) and is_filled_later(step, first):
+        return SizeTrace(step)
     inner = step.at(first)
     if isinstance(first, ast.Name) and type(step.context.program.compute(inner)) in (list, tuple):
         inner = replace(inner, keys=(*inner.keys, 0))

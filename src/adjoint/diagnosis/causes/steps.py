@@ -17,7 +17,7 @@ from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep
 from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.results import find_results, find_samples
 from adjoint.diagnosis.causes.statements import enter_loop, enter_statement
-from adjoint.diagnosis.source_expressions import is_comprehension_item
+from adjoint.diagnosis.source_expressions import find_attribute_assignment, is_comprehension_item
 
 MAX_STEPS = 40
 
@@ -45,7 +45,8 @@ def find_former(step: SourceStep) -> list[SourceStep]:
     if isinstance(node, ast.Attribute):
         owner = look_up(step.context, node.value)
         is_module = type(owner) is ModuleType
-        return _find_in_module(step, owner, node.attr) if is_module else find_attribute(step, node)
+        found = _find_in_module(step, owner, node.attr) if is_module else find_attribute(step, node)
+        return found or _find_field(step, node)
     if isinstance(node, ast.IfExp):
         return [step.at(node.body), step.at(node.orelse)]
     if isinstance(node, (ast.Await, ast.Starred, ast.NamedExpr)):
@@ -65,8 +66,36 @@ def find_former(step: SourceStep) -> list[SourceStep]:
         return _find_joined(step, node)
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
         return [step.at(node.elt, step.keys[:-1])] if step.keys else []
+    if isinstance(node, ast.DictComp):
+        return [step.at(node.value, step.keys[:-1])] if step.keys else []
     if isinstance(node, ast.Call):
         return find_results(step, node)
+    return []
+
+
+def _find_field(step: SourceStep, node: ast.Attribute) -> list[SourceStep]:
+    """Return what gave a field to an object of a data class that no frame holds, by the call that made the object."""
+    for made in trace_back(step.at(node.value, ())):
+        call = made.node
+        kind = look_up(made.context, call.func) if isinstance(call, ast.Call) and not made.keys else None
+        fields = getattr(kind, "__dataclass_fields__", {}) if isinstance(kind, type) else {}
+        if not isinstance(call, ast.Call) or node.attr not in fields:
+            continue
+        names = list(fields)
+        given = next((each.value for each in call.keywords if each.arg == node.attr), None)
+        place = names.index(node.attr)
+        given = call.args[place] if given is None and place < len(call.args) else given
+        if given is not None:
+            return [made.at(given, step.keys)]
+        found = find_attribute_assignment(kind, node.attr)
+        value = None if found is None else getattr(found[1], "value", None)
+        if found is None or not isinstance(value, ast.expr):
+            return []
+        source, statement = found
+        context = CodeContext(source, source.scope_of(statement), step.context.program)
+        factory = [each.value for each in getattr(value, "keywords", ()) if each.arg == "default_factory"]
+        made_by = ast.copy_location(ast.Call(factory[0], [], []), value) if factory else value
+        return [SourceStep(context, made_by, step.keys)]
     return []
 
 
@@ -93,7 +122,7 @@ def _find_joined(step: SourceStep, node: ast.BinOp) -> list[SourceStep]:
     if isinstance(node.op, ast.Mult):
         lists = [each for each in (node.left, node.right) if isinstance(each, (ast.List, ast.Tuple))]
         return [step.at(each, (*inner, ITEM)) for each in lists]
-    if not isinstance(node.op, ast.Add):
+    if not isinstance(node.op, ast.Add) or ast.Constant in map(type, (node.left, node.right)):  # of numbers
         return []
     count = len(node.left.elts) if isinstance(node.left, (ast.List, ast.Tuple)) else None
     if isinstance(key, int) and count is not None and key >= 0:
@@ -155,7 +184,10 @@ def _outer_context(context: CodeContext) -> CodeContext | None:
     scope = context.source.scope_of(context.scope)
     while isinstance(scope, ast.ClassDef):
         scope = context.source.scope_of(scope)
-    running = context.program.find_running(context.source, scope)
+    running, call = context.program.find_running(context.source, scope), context.call
+    while running is None and call is not None:  # of a function that has returned, and has called this one
+        running = call.context if call.context.scope is scope else None
+        call = call.context.call
     is_whole = isinstance(scope, ast.Module)
     return running or (CodeContext(context.source, scope, context.program) if is_whole else None)
 

@@ -74,6 +74,11 @@ def convert_classes(failure: Failure, match: re.Match[str]) -> str:
         shape = "" if size == rows else f", and {y}.reshape{rows}"
         told = f"{y} holds numbers such as {_example(value):.4g}, and the model gives one for each"
         return f"{told}, which is no choice of classes: nn.MSELoss() in place of {where}{shape}"
+    are_shares = is_measured and isinstance(value, Tensor) and bool(((value >= 0) & (value <= 1)).all())
+    if size == rows and len(rows) > 1 and size[1] > 1 and are_shares:
+        where, kind = describe_layer(failure, "nll_loss", "nll_loss")
+        told = f"{y} holds a share of each class, and {where} takes classes: nn.CrossEntropyLoss() takes shares"
+        return told + (", with scores that no log_softmax has changed" if "nll" in kind.lower() else "")
     if size == rows and len(rows) > 1 and size[1] > 1:
         return f"{y} has a number for each class, and a class for each row is wanted: {y}.argmax(1)"
     if isinstance(value, Tensor) and is_measured and len(rows) > 1 and size == rows[:1]:

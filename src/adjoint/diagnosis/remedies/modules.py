@@ -391,4 +391,6 @@ def call_super(failure: Failure, match: re.Match[str]) -> str:
         return f"super().__init__() is the first line of {name}: a dataclass makes an __init__ that does not call it"
     if name != "__init__":
         return f"{name} runs before nn.Module.__init__(): super().__init__() is the first line of __init__"
-    return "super().__init__() is the first line of __init__"
+    owner = failure.frame.f_code.co_qualname.rpartition(".")[0].rpartition(".")[2]
+    place = "" if failure.line is None else f", before {failure.line.place()}"
+    return f"super().__init__() is the first line of __init__ of {owner}{place}"

@@ -249,6 +249,9 @@ def read_number(failure: Failure, match: re.Match[str]) -> str | None:
         if isinstance(value, str) and value.strip().lstrip("-").isdigit():
             wanted = value.strip() if isinstance(part, ast.Constant) else f"int({text_of(part)})"
             own = failure.find_operand(text_of(part))
+            made = None if own is None or own.origin is None else own.origin.node
+            is_option = isinstance(made, ast.Call) and text_of(made.func).endswith("add_argument")
+            wanted = "type=int there" if is_option else wanted
             return f"{text_of(part)}{at(own)} is a text, and a whole number is wanted: {wanted}"
     return None
 

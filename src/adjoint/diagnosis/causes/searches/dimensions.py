@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.causes.called_functions import find_function_called, find_input
 from adjoint.diagnosis.causes.contexts import ITEM, SourceStep
@@ -25,6 +27,7 @@ UNFIT = re.compile(
 )
 TOO_MANY = re.compile(r"0D or 1D target|multi-target not")
 RANKS = re.compile(r"(\d)-?D.*?(?:got|received)(?:[^\d]*(\d)-?D|.*?: \[([\d, ]*)\])", re.DOTALL)
+RANGE = re.compile(r"Dimension out of range \(expected to be in range of \[-?\d+, (-?\d+)\]")
 DROPPING = re.compile(
     r"squeeze|mean|sum|max|min|amax|amin|flatten|ravel|item|view|reshape|select|norm|prod|argmax|argmin|std|var|any|all"
 )
@@ -44,9 +47,22 @@ def find_dimension_cause(failure: Failure, step: SourceStep) -> tuple[str, Sourc
         if found is not None:
             told.append((f"{operand.text} is {tuple(operand.value.shape)}, by {found.line()}", found))
             break
+    told = told or [*_find_lost_in_call(failure, step)]
     layer = _describe_layer(failure, step)
     told += [] if layer is None else [layer]
     return ("; ".join(text for text, _ in told), told[0][1]) if told else None
+
+
+def _find_lost_in_call(failure: Failure, step: SourceStep) -> Iterator[tuple[str, SourceStep]]:
+    """Yield the line that took the dimension of what a call gave, which the line asks for one: `net(x).argmax(1)`."""
+    match = RANGE.search(failure.message)
+    call = step.node
+    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    if match is None or not isinstance(owner, ast.Call):
+        return
+    found = find_rank_change(step.at(owner, ()), int(match[1]) + 1, is_more=False)
+    if found is not None and found.place() != step.place():
+        yield f"{text_of(owner)} has {pluralize(int(match[1]) + 1, 'dimension')}, by {found.line()}", found
 
 
 def _has_too_many(failure: Failure) -> bool:

@@ -6,7 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
+from adjoint.diagnosis.causes.called_functions import find_input
 from adjoint.diagnosis.causes.contexts import ITEM, SourceStep
 from adjoint.diagnosis.causes.held_values import find_parts, look_up
 from adjoint.diagnosis.causes.layer_settings import INPUTS, SizeTrace, trace_attribute
@@ -43,6 +45,13 @@ SIDES = re.compile(
 )
 
 
+STORED = re.compile(
+    r"input array from shape \(([\d, ]*)\) into shape \(([\d, ]*)\)|"
+    r"value tensor of shape \[([\d, ]*)\] cannot be broadcast to indexing result of shape \[([\d, ]*)\]"
+)
+MASKED = re.compile(
+    r"shape of the mask \[([\d, ]*)\] at index \d+ does not match the shape of the indexed tensor \[([\d, ]*)\]"
+)
 RAGGED = re.compile(r"equal size, but got \[([\d, ]*)\] at entry (\d+) and \[([\d, ]*)\] at entry")
 
 
@@ -82,6 +91,12 @@ def find_sides(failure: Failure, step: SourceStep) -> list[Side]:
     keys = PADDED_KEYS.search(failure.message)
     if keys is not None:
         return _find_mask_sides(failure, step, int(keys[1]), int(keys[2]))
+    stored = STORED.search(failure.message)
+    if stored is not None:
+        return _find_stored_sides(step, _numbers(stored[1] or stored[3]), _numbers(stored[2] or stored[4]))
+    masked = MASKED.search(failure.message)
+    if masked is not None and isinstance(step.node, ast.Subscript):
+        return _find_masked_sides(step, step.node, _numbers(masked[1]), _numbers(masked[2]))
     match = SIDES.search(failure.message)
     return [] if match is None else _find_operand_sides(step, match, failure.message)
 
@@ -171,6 +186,8 @@ def _find_operand_sides(step: SourceStep, match: re.Match[str], message: str) ->
         return []
     if names == ("left", "right"):
         backs = [1, 2]
+    elif names == ("rows", "labels") and (merged := _find_merged_sides(nodes, shapes)):
+        return merged
     elif names == ("rows", "labels"):
         known = [shape_of(each) or () for each in nodes]
         backs = [max(len(each), 1) for each in known]
@@ -180,6 +197,8 @@ def _find_operand_sides(step: SourceStep, match: re.Match[str], message: str) ->
         backs = _find_differing(shapes)
     if not backs:
         return []
+    if _lacks_inner_dimensions(*sorted(shapes, key=len)) and names not in (("left", "right"), ("rows", "labels")):
+        return []  # it is this line that has to give them
     short = next((i for i in (0, 1) if shapes[i] == shapes[1 - i][: len(shapes[i])] and len(shapes[i]) > 1), None)
     if short is not None and names not in (("left", "right"), ("rows", "labels")):
         return _find_shorter(nodes, shapes, short)
@@ -192,6 +211,31 @@ def _find_operand_sides(step: SourceStep, match: re.Match[str], message: str) ->
         Side(_name(node.node), size, trace_size(node, back, size, other))
         for node, size, back, other in zip(nodes, sizes, backs, sizes[::-1], strict=True)
     ]
+
+
+def _find_merged_sides(nodes: list[SourceStep], shapes: list[list[int]]) -> list[Side]:
+    """Return scores and targets that the line has made rows of, with the only dimension before it that differs."""
+    inner = [find_input(each, each.node) for each in nodes if isinstance(each.node, ast.Call)]
+    found = [(each, shape) for each in inner if each is not None and (shape := shape_of(each)) is not None]
+    if len(found) != 2:
+        return []
+    (first, one), (second, other) = found
+    odd = [place for place, sizes in enumerate(zip(one, other, strict=False)) if sizes[0] != sizes[1]]
+    count = min(len(one), len(other))
+    if len(odd) != 1 or [[prod(one[:count])], [prod(other[:count])]] != [each[:1] for each in shapes]:
+        return []
+    place = odd[0]
+    return [
+        Side(_name(each.node), own[place], trace_size(each, len(own) - place, own[place], wanted[place]))
+        for each, own, wanted in ((first, one, other), (second, other, one))
+    ]
+
+
+def _lacks_inner_dimensions(small: list[int], large: list[int]) -> bool:
+    """Return whether all sizes of a shape stand in a larger one in their order, at neither of its ends."""
+    rest = iter(large)
+    is_part = 1 < len(small) < len(large) and all(any(each == other for other in rest) for each in small)
+    return is_part and small != large[: len(small)] and small != large[-len(small) :]
 
 
 def _find_unfit_shapes(step: SourceStep, one: int, other: int) -> list[list[int]]:
@@ -246,6 +290,34 @@ def _find_nodes(step: SourceStep, shapes: list[list[int]]) -> Iterator[SourceSte
         shape = shape_of(step.at(each, ()))
         if not wanted or shape is None or shape in wanted or len(wanted[0]) < 2:
             yield step.at(each, ())
+
+
+def _find_stored_sides(step: SourceStep, given: list[int], place: list[int]) -> list[Side]:
+    """Return a value that a statement is to write into a part of an array, and the array."""
+    statement = step.source.statement_of(step.node)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    backs = _find_differing([given, place])
+    if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Subscript) or not backs:
+        return []
+    value, whole, back = step.at(statement.value, ()), step.at(target.value, ()), backs[0]
+    size, wanted = given[-back], place[-back]
+    shape = shape_of(whole) or ()
+    if len(shape) < back or shape[-back] != wanted:
+        return []  # of a part, the bounds may be wrong
+    pairs = ((value, size, wanted), (whole, wanted, size))
+    return [Side(_name(each.node), one, trace_size(each, back, one, other)) for each, one, other in pairs]
+
+
+def _find_masked_sides(step: SourceStep, node: ast.Subscript, mask: list[int], whole: list[int]) -> list[Side]:
+    """Return a mask and what it chooses from, where one of their sizes differs."""
+    place = next((i for i, (one, other) in enumerate(zip(mask, whole, strict=False)) if one != other), None)
+    if place is None or isinstance(node.slice, ast.Tuple) or 1 in (mask[place], whole[place]):
+        return []
+    pairs = ((node.slice, mask, whole), (node.value, whole, mask))
+    return [
+        Side(_name(each), own[place], trace_size(step.at(each, ()), len(own) - place, own[place], other[place]))
+        for each, own, other in pairs
+    ]
 
 
 def _find_sample_sides(step: SourceStep, one: list[int], other: list[int]) -> list[Side]:

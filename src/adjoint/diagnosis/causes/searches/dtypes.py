@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.causes.contexts import SourceStep
 from adjoint.diagnosis.causes.layer_settings import find_constructor_argument
 from adjoint.diagnosis.causes.searches.kind_traces import trace_dtype, trace_kind
@@ -14,7 +15,10 @@ from adjoint.diagnosis.causes.sizes import CONVERTING
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.source_expressions import text_of
 
-DTYPES = re.compile(r"dtype|scalar type|[Ii]nput type|output type|boolean masks|floating point type")
+DTYPES = re.compile(
+    r"dtype|scalar type|[Ii]nput type|output type|boolean masks|floating point type|used as indices|index tensor"
+)
+INDICES = re.compile(r"used as indices|for index|only applicable to index tensor|argument #1 'indices'")
 NAMES_OF_DTYPES = {
     "float32": ("Float",),
     "float64": ("Double",),
@@ -35,18 +39,26 @@ def find_dtype_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
         return held
     operands = failure.tensors()
     target = step.node.args[1] if isinstance(step.node, ast.Call) and len(step.node.args) > 1 else None
+    scores = failure.locals.get("input")
+    given = failure.locals.get("target")
+    is_of_classes = isinstance(given, Tensor) and isinstance(scores, Tensor) and given.shape == scores.shape
+    if "target dtype" in failure.message and isinstance(given, Tensor) and is_of_classes and given.ndim > 1:
+        return None  # shares of classes: the loss takes none
     if "target dtype" in failure.message and target is not None:
         operands = [each for each in operands if each.text == text_of(target)]
     if "got mask with" in failure.message and isinstance(step.node, ast.Call) and step.node.args:
         operands = [each for each in operands if each.text == text_of(step.node.args[0])]
+    if INDICES.search(failure.message) is not None:
+        indexed = _find_index_part(step)
+        names = set() if indexed is None else {text_of(each) for each in ast.walk(indexed)}
+        operands = [each for each in operands if each.text in names and each.value.is_floating_point()]
     kinds = {str(each.value.dtype).rpartition(".")[2] for each in operands}
     operands = [each for each in operands if len(kinds) == 1 or not str(each.value.dtype).endswith("float32")]
     operands = [each for each in operands if not each.value.requires_grad]  # a result is no target and no mask
     for operand in operands:
         dtype = str(operand.value.dtype).rpartition(".")[2]
-        if not any(each in failure.message for each in (dtype, *NAMES_OF_DTYPES.get(dtype, ()))) or (
-            dtype == "float32" and "same dtype" in failure.message
-        ):
+        is_told = any(each in failure.message for each in (dtype, *NAMES_OF_DTYPES.get(dtype, ())))
+        if not (is_told or INDICES.search(failure.message)) or (dtype == "float32" and "same dtype" in failure.message):
             continue
         first = step.find_part(operand.text)
         if first is None:
@@ -62,6 +74,19 @@ def find_dtype_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
             told = "" if made is None else f", made a tensor at {made.line()}"
             return f"{operand.text} is of {dtype}, from {steps[-1].line()}{told}", steps[-1]
     return None
+
+
+def _find_index_part(step: SourceStep) -> ast.expr | None:
+    """Return the part of an expression that is the indices: within brackets, or the last argument."""
+    node = step.node
+    if isinstance(node, ast.Subscript):
+        return node.slice
+    if not isinstance(node, ast.Call):
+        return None
+    if text_of(node.func).endswith("one_hot"):
+        return next(iter(node.args), None)
+    named = [each.value for each in node.keywords if each.arg in ("index", "indices")]
+    return next(iter(named or node.args[-1:]), None)
 
 
 def _find_held_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:

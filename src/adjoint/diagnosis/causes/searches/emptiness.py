@@ -11,6 +11,7 @@ from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.contexts import SourceStep
 from adjoint.diagnosis.causes.held_values import look_up
+from adjoint.diagnosis.causes.numbers import trace_number
 from adjoint.diagnosis.causes.steps import find_former, trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, is_module, read_attribute
@@ -27,6 +28,9 @@ def find_empty_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
     """Return why a list of the line is empty."""
     if EMPTY.search(f"{type(failure.error).__name__} {failure.message}") is None:
         return None
+    zero = _find_zero(step) if isinstance(failure.error, ZeroDivisionError) else None
+    if zero is not None:
+        return zero
     for node in ast.walk(step.source.statement_of(step.node)):
         if not isinstance(node, (ast.Name, ast.Attribute)) or isinstance(node.ctx, ast.Store):
             continue
@@ -41,6 +45,18 @@ def find_empty_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
         found = _find_empty_loop(first, node) or _find_unfilled(first, node)
         if found is not None:
             return f"{text_of(node)} is empty: {found[0]}", found[1]
+    return None
+
+
+def _find_zero(step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return where the program writes the 0 by which the line divides."""
+    divisors = [each.right for each in ast.walk(step.node) if isinstance(each, ast.BinOp)]
+    for each in divisors:
+        divisor = step.at(each, ())
+        value = step.context.program.compute(divisor)
+        trace = trace_number(divisor, value) if type(value) in (int, float) and value == 0 else None
+        if trace is not None and trace.root.place() != step.place() and isinstance(trace.root.node, ast.Constant):
+            return f"{text_of(each)} is 0, from {trace.describe()}", trace.root
     return None
 
 

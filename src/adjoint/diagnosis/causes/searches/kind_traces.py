@@ -15,21 +15,21 @@ from adjoint.diagnosis.causes.contexts import SourceStep
 from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.operands import MISSING, is_module
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import is_comprehension_item, text_of
 
 MAX_STEPS = 30
 
 
 CREATING = re.compile(
     r"zeros|ones|empty|full|randn?|randint|normal|uniform|random|integers|arange|linspace|tensor|array|loadtxt|astype|"
-    r"float|double|long|int|half|bool|type|one_hot|argmax|argmin|standard_normal|choice|to"
+    r"float|double|long|int|half|bool|type|one_hot|argmax|argmin|standard_normal|choice|to|[A-Z]\w+Tensor"
 )
 
 
 def trace_kind(first: SourceStep, fits: Callable[[Operand], bool]) -> list[SourceStep]:
     """Return the way of a value back, as long as it can be of such a kind."""
     steps, seen = [first], {first.mark}
-    is_none = fits(None) and not fits(0)
+    is_none = fits(None) and not fits(0) and not fits("")
     while len(steps) < MAX_STEPS:
         fitting: list[tuple[bool, int, SourceStep]] = []
         for each in find_former(steps[-1]):
@@ -75,6 +75,9 @@ def trace_dtype(first: SourceStep, dtype: str) -> list[SourceStep]:
         step, inner = steps[-1], None
         if isinstance(step.node, ast.BinOp):
             nodes = [each for each in (step.node.left, step.node.right) if not isinstance(each, ast.Constant)]
+            names = [each for each in nodes if isinstance(each, ast.Name)]
+            counters = [each for each in names if is_comprehension_item(step.source, each)]
+            nodes = [each for each in nodes if each not in counters]
             sides = [step.at(each, ()) for each in nodes]
             known = [(each, value is MISSING) for each in sides if (value := compute(each)) is MISSING or fits(value)]
             inner = min(known, key=lambda each: each[1])[0] if known else None

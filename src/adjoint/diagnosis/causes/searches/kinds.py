@@ -10,7 +10,7 @@ from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.assignments import find_truth
 from adjoint.diagnosis.causes.called_functions import find_function_called
-from adjoint.diagnosis.causes.contexts import MAX_DEPTH, CodeContext, SourceStep
+from adjoint.diagnosis.causes.contexts import MAX_DEPTH, CodeContext, SourceStep, pair_targets
 from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.numbers import trace_number
 from adjoint.diagnosis.causes.results import enter_call, find_returned
@@ -58,6 +58,8 @@ def find_kind_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep
         is_held = not part.keys and not isinstance(part.node, ast.Call)
         value = look_up(part.context, part.node) if is_held else step.context.program.compute(part)
         kind = type(value).__name__
+        if UNFITTING_TUPLES in failure.message and kind == "list" and not part.keys:
+            continue  # it is what it holds that has graphs
         if (
             value is MISSING
             or kind not in wanted
@@ -141,7 +143,7 @@ def _trace_unfitting(part: SourceStep, value: Operand) -> tuple[str, SourceStep]
     last = steps[-1]
     name = text_of(part.node) + "".join(f"[{each!r}]" for each in part.keys)
     if value is None:
-        ended = _describe_end(last) or _find_absent(part)
+        ended = _describe_end(last) or _find_absent(part) or _find_unset(steps)
         if ended is not None:
             return f"{name} is None: {ended[0]}", ended[1]
     if len(steps) == 1:
@@ -159,6 +161,33 @@ def _trace_unfitting(part: SourceStep, value: Operand) -> tuple[str, SourceStep]
     handed = find_handing(steps)
     told = "" if handed is None or handed.place() == last.place() else f", handed on at {handed.line()}"
     return f"{name} is {shown}, from {last.line()}{told}", last
+
+
+def _find_unset(steps: list[SourceStep]) -> tuple[str, SourceStep] | None:
+    """Return the statement that gave None to a name at first, where only one in a test can have given it more."""
+    for step in steps if not isinstance(steps[-1].node, ast.Constant) else ():
+        name = step.node.id if isinstance(step.node, ast.Name) and not step.context.stack else ""
+        for each in step.source.assignments_in(step.context.scope).get(name, []):
+            pairs = pair_targets(each) if isinstance(each, ast.Assign) else []
+            given = [value for target, value in pairs if text_of(target) == name]
+            if given and isinstance(given[0], ast.Constant) and given[0].value is None:
+                made = step.at(given[0], ())
+                test = _find_test(steps[-1], step.context.scope)
+                if test is None:
+                    return None
+                told = f"{name} is None at {made.place()}, and {steps[-1].place()} is not reached"
+                return f"{told}, under the test of {step.source.place_of(test)}: {text_of(test)}", made.at(test, ())
+    return None
+
+
+def _find_test(step: SourceStep, scope: ast.AST) -> ast.expr | None:
+    """Return the test around an expression in its function."""
+    around: ast.AST | None = step.source.parents.get(step.node)
+    while around is not None and around is not scope:
+        if isinstance(around, ast.If):
+            return around.test
+        around = step.source.parents.get(around)
+    return None
 
 
 def _find_absent(part: SourceStep) -> tuple[str, SourceStep] | None:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
+from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.attributes import find_attribute_of
 from adjoint.diagnosis.causes.constructions import find_owner
 from adjoint.diagnosis.causes.contexts import SourceStep
 from adjoint.diagnosis.causes.held_values import look_up
@@ -42,11 +44,23 @@ def find_view_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep
                 places += trace.roots()
     viewed = step.at(call.func.value, ())
     shape = shape_of(viewed)
-    size = None if not shape else trace_size(viewed, 1, shape[-1], -1)
+    back = _find_unfit_size(failure.message, shape or ())
+    size = None if not shape else trace_size(viewed, back, shape[-back], -1)
     if size is not None and shape is not None and size.step.node is not viewed.node:
-        told.append(f"{text_of(viewed.node)} has {shape[-1]}, from {size.describe()}")
+        told.append(f"{text_of(viewed.node)} has {shape[-back]}, from {size.describe()}")
         places += size.roots()
     return ("; ".join(told), places[0]) if told else None
+
+
+def _find_unfit_size(message: str, shape: tuple[int, ...]) -> int:
+    """Return the place, from the end, of the only size of a shape that a view does not keep; else the last."""
+    asked = re.search(r"shape '\[([\d, -]+)\]'", message)
+    wanted = [] if asked is None else [int(each) for each in asked[1].split(",")]
+    kept = 0
+    while kept < min(len(shape), len(wanted)) and shape[-1 - kept] == wanted[-1 - kept]:
+        kept += 1
+    is_begin = list(shape[: len(shape) - kept - 1]) == wanted[: len(shape) - kept - 1]
+    return kept + 1 if kept < len(shape) and is_begin else 1
 
 
 def _trace_number(step: SourceStep, node: ast.expr) -> NumberTrace | None:
@@ -68,6 +82,8 @@ def find_state_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
     moment = UNFIT_MOMENT.search(failure.message)
     if moment is not None:
         return _find_moment_cause(failure, step, moment)
+    if "different number of parameter groups" in failure.message:
+        return _find_group_cause(failure, step)
     match = UNFIT_STATE.search(failure.message)
     model = next((each.value for each in failure.operands if is_module(each.value)), None)
     if match is None or model is None:
@@ -82,9 +98,24 @@ def find_state_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
         names = INPUTS if place and name.startswith("weight") else (*OUTPUTS, "num_embeddings", "num_features")
         attribute = next((each for each in names if getattr(owner, each, None) == other), None) if is_wanted else None
         trace = None if attribute is None else trace_attribute(step, owner, attribute, other)
+        if trace is None and is_wanted and not is_name_of_package(type(owner).__module__):
+            held = find_attribute_of(step.at(step.node, ()), owner, name)
+            trace = trace_size(held[0], len(own) - place, other, -1) if held else None
         if trace is not None:
             return f"{match[1]} was saved with {one} and has {other}, from {trace.describe()}", trace.roots()[0]
     return None
+
+
+def _find_group_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the call that made an optimizer with other groups than the state has, and what gave it those."""
+    optimizer = failure.locals.get("self")
+    made = None if optimizer is None else step.context.program.find_construction(optimizer)
+    if made is None or not isinstance(made.node, ast.Call) or not made.node.args:
+        return None
+    groups = trace_number(made.at(made.node.args[0], ()), MISSING).root
+    where = "" if groups.place() == made.place() else f", of the groups at {groups.line()}"
+    through = "" if made.context.call is None else f", through {made.context.call.line()}"
+    return f"the optimizer is made at {made.line()}{where}{through}", groups
 
 
 UNFIT_MOMENT = re.compile(r"has shape \[([\d, ]*)\], but belongs to parameter (\d+) of its group, shape \[([\d, ]*)\]")
@@ -160,6 +191,7 @@ def _pair_arguments(called: Operand, call: ast.Call) -> Iterator[tuple[str, ast.
     called = called.func if type(called) is partial else called
     is_class = isinstance(called, type)
     names = parameters_of(called.__init__)[1:] if is_class else parameters_of(called)
+    names = (*names, *[""] * (len(call.args) - len(names)))
     pairs = [*zip(names, call.args, strict=False), *((each.arg or "", each.value) for each in call.keywords)]
     yield from ((name, each) for name, each in pairs if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)))
 
@@ -168,4 +200,8 @@ def _tells_of(failure: Failure, name: str, value: Operand) -> bool:
     """Return whether an error tells of a parameter, or of its value."""
     shown = str(value)
     texts = [name] if shown in COMMON else [name, shown]
+    words = set(re.findall(r"\w+", failure.message)) & failure.locals.keys()  # of functions further in
+    inner = [failure.locals[each] for each in words if type(failure.locals[each]) in (int, float, str)]
+    if shown not in COMMON and any(type(each) is type(value) and each == value for each in inner):
+        return True
     return any(re.search(rf"(?<![\w.]){re.escape(each)}(?![\w.])", failure.message) for each in texts if each)

@@ -8,17 +8,20 @@ import re
 import numpy as np
 
 from adjoint.diagnosis.causes.contexts import ITEM, SourceStep
+from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.layer_settings import SizeTrace, trace_attribute
 from adjoint.diagnosis.causes.numbers import is_same, trace_number
 from adjoint.diagnosis.causes.searches.kind_traces import trace_dtype, trace_kind
 from adjoint.diagnosis.causes.sizes import shape_of, trace_size
 from adjoint.diagnosis.causes.steps import trace_back
 from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import is_module
 from adjoint.diagnosis.source_expressions import text_of
 
 VALUES = re.compile(
     r"[Tt]arget (-?\d+) is out of bounds|index out of range in self: (-?\d+)|"
-    r"index (-?\d+) is out of bounds for dimension|should be between 0 and 1|Class values must be"
+    r"index (-?\d+) is out of bounds for dimension|offsets\[0\] has to be 0.*got (\d+)|"
+    r"should be between 0 and 1|Class values must be"
 )
 
 
@@ -39,14 +42,19 @@ def find_value_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
         if number is None and isinstance(step.node, ast.Call) and operand.text not in map(text_of, step.node.args):
             continue
         is_given = bool((held == number).any() if number is not None else ((held < 0) | (held > 1)).any())
+        is_given = is_given and (operand.value.ndim == 1 or "offsets[0]" not in failure.message)
+        is_given = is_given and ("offsets[0]" not in failure.message or int(held[0]) == number)
         first = step.find_part(operand.text)
         if not is_given or (number is not None and operand.value.is_floating_point()) or first is None:
             continue
         steps = trace_dtype(first, str(operand.value.dtype).rpartition(".")[2])
+        called = [look_up(each.context, each.node.func) for each in steps if isinstance(each.node, ast.Call)]
+        if number is None and any(is_module(each) and any(True for _ in each.parameters()) for each in called):
+            continue  # a model's result: no input of it is to blame
         last = _find_stored(steps, number) or _find_items_source(steps[-1], number, operand.value.ndim)
         if last is not first:
             told, places = [f"the values of {operand.text} are from {last.line()}{_describe_limits(last)}"], [last]
-    bound = _find_bound(failure, step)
+    bound = None if "offsets" in failure.message else _find_bound(failure, step)
     if bound is not None:
         name, trace = bound
         told.append(f"{name}, from {trace.describe()}")

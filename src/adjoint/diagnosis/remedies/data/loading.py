@@ -15,6 +15,8 @@ from adjoint.data.sampler import WeightedRandomSampler
 from adjoint.diagnosis.causes.called_functions import unwrap
 from adjoint.diagnosis.causes.computing import open_program
 from adjoint.diagnosis.causes.results import enter_call, find_returned
+from adjoint.diagnosis.causes.searches.samples import find_collated_samples, find_item_path
+from adjoint.diagnosis.causes.steps import trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_return_in
 from adjoint.diagnosis.remedies.registry import at, find_class, remedy
@@ -115,10 +117,21 @@ def weigh_each_sample(failure: Failure, match: re.Match[str]) -> str | None:
     loader = loader or next((x for x in holders if isinstance(x, DataLoader)), None)
     dataset = getattr(loader, "dataset", None)
     place = _locate_object(failure, sampler)
-    told = f"the WeightedRandomSampler{place} has {pluralize(count, 'weight')}, and draws {drawn}"
+    told = f"the WeightedRandomSampler{place} has {pluralize(count, 'weight')}{_locate_weights(failure, sampler)}"
+    told += f", and draws {drawn}"
     if isinstance(dataset, Sized) and len(dataset) > count:
         return f"{told} of {len(dataset)} samples: a weight for each sample, such as class_weights[labels]"
     return f"{told}: replacement=True there, or num_samples={count} at most"
+
+
+def _locate_weights(failure: Failure, sampler: Operand) -> str:
+    """Return " from train.py:8" for the line that made the weights of a sampler."""
+    made = open_program(failure).find_construction(sampler)
+    given = made.node.args[0] if made is not None and isinstance(made.node, ast.Call) and made.node.args else None
+    first = None if made is None or given is None else made.at(given, ())
+    steps = [] if first is None else [*trace_back(first)][1:]
+    last = next((each for each in steps if not isinstance(each.node, (ast.Name, ast.Attribute))), None)
+    return "" if last is None else f" from {last.line()}"
 
 
 @remedy(r"only integers, slices|indices must be integers")
@@ -217,6 +230,13 @@ def give_same_keys(failure: Failure, match: re.Match[str]) -> str | None:
 def collate_values(failure: Failure, match: re.Match[str]) -> str:
     """Samples that hold what cannot be put together."""
     what = "None" if match[1] == "NoneType" else f"a {match[1]}"
+    samples = find_collated_samples(failure) or []
+    odd = next(
+        ((i, path) for i, each in enumerate(samples) if (path := find_item_path(each, match[1])) is not None), None
+    )
+    if odd is not None:
+        key = "".join(f"[{each!r}]" for each in odd[1])
+        what += f" as {key} of sample {odd[0]} of the batch" if key else f" for sample {odd[0]} of the batch"
     return (
         f"__getitem__ gives {what}: tensors, arrays or numbers there, or a collate_fn= that puts its samples together"
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from types import TracebackType
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
+from adjoint.diagnosis.causes.searches.samples import find_collated_samples
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate, find_return_in
 from adjoint.diagnosis.remedies.registry import at, find_getter, remedy, shape_of
@@ -23,7 +23,7 @@ BINARY_LOSS = re.compile(r"BCE|binary_cross_entropy|multilabel|MultiLabel")
 def pad_samples(failure: Failure, match: re.Match[str]) -> str | None:
     """Samples whose first dimension differs: their sequences are padded, all else is put together as before."""
     first, other = shape_of(match[1]), shape_of(match[3])
-    samples = _find_samples(failure)
+    samples = find_collated_samples(failure)
     is_ragged = len(first) == len(other) > 0 and first[1:] == other[1:]
     owner = failure.locals.get("loader", failure.locals.get("self"))
     dataset = failure.locals.get("dataset", getattr(owner, "dataset", None))
@@ -108,18 +108,6 @@ def _find_short_window(dataset: Operand) -> str | None:
             told = f"{text_of(part)} runs past the end of {text_of(part.value)}"
             wanted = " - ".join([f"len({text_of(part.value)})", *terms[1:]])
             return f"{told}: return {wanted} + 1 at {counted.place()}, in __len__"
-    return None
-
-
-def _find_samples(failure: Failure) -> list[Operand] | None:
-    """Return the samples of the batch, from the outermost call that puts them together."""
-    trace: TracebackType | None = failure.error.__traceback__
-    while trace is not None:
-        names = trace.tb_frame.f_locals
-        if trace.tb_frame.f_code.co_name == "default_collate" and isinstance(names.get("batch"), list):
-            samples: list[Operand] = names["batch"]
-            return samples
-        trace = trace.tb_next
     return None
 
 

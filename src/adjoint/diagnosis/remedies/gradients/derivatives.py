@@ -105,7 +105,7 @@ def find_unused_input(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{name} takes no part in {text_of(output)}{copied[1]}: {name} in the place of {copied[0]} there"
     own = failure.find_operand(name)
     if own is not None and own.source is not None and own.source.value is not MISSING and own.text != own.source.text:
-        whole, part = own.source.text, None if own.origin is None else own.origin.value
+        whole, part = own.source.text, None if own.origin is None else own.origin.value_of(own.text)
         told = f"{name}{at(own)} is made of {whole}, and {text_of(output)} of {whole} itself"
         joined = _join_parts(failure, whole, name)
         if joined is not None:

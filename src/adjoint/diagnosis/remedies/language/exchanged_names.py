@@ -12,7 +12,7 @@ from adjoint.diagnosis.source_expressions import (
     SourceFile,
     find_expression,
     find_function,
-    parameter_names,
+    own_parameter_names,
     text_of,
 )
 
@@ -33,8 +33,7 @@ def exchange_arguments(failure: Failure, match: re.Match[str]) -> str | None:
             continue
         if isinstance(call.func, ast.Attribute) and isinstance(source.parents.get(function), ast.Module):
             continue  # another function of that name, such as torch.save
-        names = parameter_names(function)
-        names = names[names[:1] in (["self"], ["cls"]) :]
+        names = own_parameter_names(source, function)
         given = [_last_name(each) for each in call.args]
         exchanged = {name for name, own in zip(given, names, strict=False) if name != own and name in names}
         moved = [name for name in exchanged if names.index(name) < len(given) and given[names.index(name)] in exchanged]

@@ -200,3 +200,21 @@ def make_tensor_of_items(failure: Failure, match: re.Match[str]) -> str | None:
             told = f"{text}{at(failure.find_operand(text))} is a {match[1]}, which has no {match[2]}"
             return f"{told}: {text} = torch.tensor(list({text})) before it"
     return None
+
+
+@remedy(r"", is_last=True)
+def take_parts(failure: Failure, match: re.Match[str]) -> str | None:
+    """Several results of the user's function that one name holds, as if they were one array."""
+    for operand in failure.operands:
+        made = None if operand.origin is None else operand.origin.node
+        returned = find_return(operand.origin, failure.stack)
+        parts = getattr(returned.node, "value", None) if returned is not None else None
+        is_named = isinstance(made, ast.Assign) and isinstance(made.targets[0], ast.Name)
+        is_several = type(operand.value) is tuple and len(operand.value) > 1 and hasattr(operand.value[0], "shape")
+        if not is_named or not is_several or not isinstance(parts, ast.Tuple) or not isinstance(made, ast.Assign):
+            continue
+        names = [each.id if isinstance(each, ast.Name) else f"part{i}" for i, each in enumerate(parts.elts)]
+        names[0] = text_of(made.targets[0])
+        told = f"{operand.text}{at(operand)} is a tuple of {len(operand.value)}, {text_of(parts)}"
+        return f"{told}: {', '.join(names)} = {text_of(made.value)} there"
+    return None

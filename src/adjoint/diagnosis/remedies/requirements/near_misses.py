@@ -8,6 +8,7 @@ import os
 import re
 from difflib import get_close_matches
 
+from adjoint.core.dtype.dtype import bool_
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
@@ -163,6 +164,21 @@ def squeeze_other(failure: Failure, match: re.Match[str]) -> str | None:
         way = f"{name}.squeeze({single[0]})" if len(single) == 1 else f"{match[1]} sizes"
         return f"{told}, and squeeze takes out those of 1: {way}"
     return None
+
+
+@remedy(r"too many indices for tensor of dimension 1")
+def flatten_mask(failure: Failure, match: re.Match[str]) -> str | None:
+    """A mask of another shape than what it chooses from, which has been made a row."""
+    node = failure.node
+    if not isinstance(node, ast.Subscript):
+        return None
+    held, mask = evaluate(node.value, failure.frame), evaluate(node.slice, failure.frame)
+    is_pair = isinstance(held, Tensor) and isinstance(mask, Tensor) and mask.numel() == held.numel()
+    if not is_pair or mask.dtype != bool_:
+        return None
+    x, y = text_of(node.value), text_of(node.slice)
+    told = f"{x}{at(failure.find_operand(x))} is {tuple(held.shape)}, and {y}{at(failure.find_operand(y))}"
+    return f"{told} {tuple(mask.shape)}, a truth for each: {x}[{y}.reshape(-1)]"
 
 
 @remedy(r"too many indices for tensor of dimension (\d+)")

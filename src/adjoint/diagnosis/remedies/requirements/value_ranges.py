@@ -171,3 +171,13 @@ def count_alike(failure: Failure, match: re.Match[str]) -> str | None:
     counts = getattr(value, "total_count", None)
     held = "" if not isinstance(counts, Tensor) else f", {sorted(set(counts.flatten().tolist()))}"
     return f"{owner} has different counts{held}: one distribution for each of them"
+
+
+@remedy(r"^random_split: lengths are whole numbers")
+def count_samples(failure: Failure, match: re.Match[str]) -> str:
+    """Lengths of parts that a product with a fraction gave."""
+    own = next((each for each in failure.operands if isinstance(each.value, float)), None)
+    made = None if own is None or own.origin is None else own.origin.value_of(own.text)
+    if own is None or made is None:
+        return "int(…) around the lengths, and the last is len(dataset) less the others"
+    return f"{own.text}{at(own)} is {own.value}: {own.text} = int({text_of(made)}) there"

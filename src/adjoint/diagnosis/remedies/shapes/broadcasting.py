@@ -10,7 +10,7 @@ import numpy as np
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.operands import evaluate, is_module
 from adjoint.diagnosis.output_layer import OutputLayer
 from adjoint.diagnosis.remedies.registry import (
     at,
@@ -119,6 +119,9 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
             if parts is not None:
                 return parts
             added = len(large) - len(small)
+            scores = _choose_score(failure, name, y if name == x else x, large)
+            if scores is not None:
+                return scores
             told = f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
             return told + "".join(f", and so {each}" for each in _find_alike(failure, name, small))
     for name, small, large in ((y, b, a), (x, a, b)):
@@ -160,6 +163,17 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
         told = f"{made[0].describe()} gives {a[-1]} values, {made[1].describe()} {b[-1]}"
         return f"{told}: one number for both, {made[0].write_with(b[-1])} or {made[1].write_with(a[-1])}"
     return None
+
+
+def _choose_score(failure: Failure, name: str, other: str, shape: Shape) -> str | None:
+    """Return what to take of a model's scores for each row, where the other side has one number for each."""
+    scores = failure.find_operand(other)
+    made = None if scores is None or scores.origin is None else scores.origin.value
+    model = evaluate(made.func, failure.frame) if isinstance(made, ast.Call) else None
+    if scores is None or made is None or len(shape) != 2 or not is_module(model):
+        return None
+    told = f"{other}{at(scores)} has {shape[1]} numbers for each row, as {text_of(made)} gives them, and {name} one"
+    return f"{told}: {other}.max(1).values, or .gather, takes one of them; {name}.unsqueeze(-1) goes with all"
 
 
 def _align_channels(failure: Failure, *sides: tuple[str, Shape]) -> str | None:

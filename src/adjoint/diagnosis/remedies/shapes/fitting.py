@@ -66,6 +66,10 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
     if len(shape) == 1 and prod(shape) % expected == 0:
         return f"reshape the input to (batch, {expected}): {x}.reshape(-1, {expected})"
     features = shape[-1] if shape else 1
+    weight = argument_node(failure, 1, "weight")
+    if layer is None and weight is not None and features == out != expected:
+        told = f"F.linear takes a weight as (out, in), and {text_of(weight)}{at(failure.find_operand(text_of(weight)))}"
+        return f"{told} is ({out}, {expected}): {text_of(weight)}.T"
     name, _ = describe_layer(failure)
     pooled = _find_other_mean(failure)
     if pooled is not None:
@@ -377,6 +381,10 @@ def give_spatial_dimensions(failure: Failure, match: re.Match[str]) -> str:
     ones = [place for place, size in enumerate(shape) if size == 1 and place]
     if missing == -1 and ones:
         return f"{told}: {x}.squeeze({ones[0]}) is {(*shape[: ones[0]], *shape[ones[0] + 1 :])}"
+    size = shape_of(weight[1]) if weight is not None else ()
+    if missing == -1 and len(size) > 1 and shape[2] == size[1]:
+        merged = (shape[0] * shape[1], *shape[2:])
+        return f"{told}: {x}.flatten(0, 1) is {merged}, and .unflatten(0, {shape[:2]}) parts the result again"
     if missing <= 0:
         return f"{told}: flatten or leave out {1 - missing if missing else 1} of them"
     channels = getattr(getattr(failure.module(), "value", None), "in_channels", 0)

@@ -118,6 +118,12 @@ def fit_index_mask(failure: Failure, match: re.Match[str]) -> str:
     mask, whole = shape_of(match[1]), shape_of(match[3])
     name = name_of_shape(failure, mask, "the mask")
     where = locate_tensor(failure, name)
+    node = failure.node.value if isinstance(failure.node, ast.Subscript) else None
+    held = None if node is None else evaluate(node, failure.frame)
+    if node is not None and isinstance(held, Tensor) and held.ndim > len(mask) > 1 and mask[0] == whole[0]:
+        x = text_of(node)
+        told = f"{name}{where} is {mask}, and {x}{locate_tensor(failure, x)} begins with {whole}"
+        return f"{told}: {mask[1]} against {whole[1]} in dimension 1, one size for both"
     if len(mask) == len(whole) > 1 and mask[0] == whole[0]:
         told = f"{name}{where} is {mask}, and what it chooses from {whole}"
         return f"{told}: {name}.any(-1) is one truth for each row, {mask[:1]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Shape
 from adjoint.diagnosis.failure import Failure
@@ -34,7 +35,7 @@ def project_shortcut(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     if len(a) != 4 and not any(_is_of_convolution(failure, side) for side in (x, y)):
         return None
-    upper = _enlarge_other(failure, a, b)
+    upper = _enlarge_other(failure, a, b) or _give_size(failure, a, b)
     if upper is not None:
         return upper
     is_first = a[2] > b[2] if a[2] != b[2] else x in SHORTCUT_NAMES and y not in SHORTCUT_NAMES
@@ -48,7 +49,8 @@ def project_shortcut(failure: Failure, match: re.Match[str]) -> str | None:
         cut = _find_unpadded(failure, short[2] - long[2]) if short[1] == long[1] and short[2] > long[2] else None
         if cut is not None:
             return cut
-        if short[1] == long[1]:
+        own = [type(each).__module__ for each in failure.modules[0].modules() if each is not failure.modules[0]]
+        if short[1] == long[1] and all(map(is_name_of_package, own)):
             return f"the block around {name} changes its size, {short[2:]} to {long[2:]}: padding in its convolutions"
         return None
     step = f", stride={int(stride)}" if stride > 1 else ""
@@ -98,6 +100,21 @@ def _enlarge_other(failure: Failure, *shapes: Shape) -> str | None:
     small, large = (0, 1) if shapes[0][2] < shapes[1][2] else (1, 0)
     told = f"{text_of(calls[small])} is {shapes[small][2:]}, and {text_of(calls[large])} {shapes[large][2:]}"
     return f"{told}: F.interpolate({text_of(calls[small])}, size={shapes[large][2:]})"
+
+
+def _give_size(failure: Failure, *shapes: Shape) -> str | None:
+    """Return the call that enlarges an image to just the size of the one beside it, in place of by a factor."""
+    node = failure.node
+    sides = [node.left, node.right] if isinstance(node, ast.BinOp) else []
+    for call, other, own, wanted in zip(sides, sides[::-1], shapes, shapes[::-1], strict=False):
+        factors = [each for each in call.keywords if each.arg == "scale_factor"] if isinstance(call, ast.Call) else []
+        if not isinstance(call, ast.Call) or not factors or own[:2] != wanted[:2]:
+            continue
+        size = ast.keyword("size", parse(f"{text_of(other)}.shape[2:]"))
+        changed = ast.Call(call.func, call.args, [size if each in factors else each for each in call.keywords])
+        told = f"{text_of(call)} is {own[2:]}, and {text_of(other)} {wanted[2:]}, no multiple"
+        return f"{told}: {text_of(changed)}"
+    return None
 
 
 @remedy(r"(?:add|sub): shapes \(([\d, ]+), (\d+)\) and \(([\d, ]+), (\d+)\)")

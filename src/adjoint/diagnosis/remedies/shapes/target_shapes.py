@@ -106,6 +106,8 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
         if all(a < b for a, b in zip(given[2:], target[2:], strict=True)):
             return f"{told}: output_padding=1 in ConvTranspose{len(given) - 2}d adds the row that its stride left out"
         return f"{told}: F.interpolate({x}, size={y}.shape[2:])"
+    if len(given) == len(target) == 1 and given[0] % target[0]:
+        return _advise_samples(failure, (x, given[0]), (y, target[0]))
     if len(given) == len(target) and given[:1] == target[:1] and given[2:] == target[2:] and given[1:2] != target[1:2]:
         return _advise_outputs(find_scores_layer(failure), given[1], y, target[1])
     if sorted(n for n in given if n != 1) == sorted(n for n in target if n != 1):
@@ -175,6 +177,19 @@ def _find_read_rows(failure: Failure, name: str) -> str | None:
     scores, places = text_of(made.value), text_of(made.slice)
     told = f"{text_of(made)}{at(own)} takes the rows of the numbers in {places}"
     return f"{told}: {scores}.gather(1, {places}.unsqueeze(1)).squeeze(1) takes one value of each row"
+
+
+def _advise_samples(failure: Failure, result: tuple[str, int], truth: tuple[str, int]) -> str:
+    """Return how a number for each sample of a batch meets targets of another number."""
+    (x, count), (y, wanted) = result, truth
+    own = failure.find_operand(y)
+    told = f"{x} has one number for each of {count} samples, and {y}{at(own)} {wanted}"
+    made = None if own is None or own.origin is None else own.origin.value_of(y)
+    if isinstance(made, ast.Call) and text_of(made.func).rpartition(".")[2] in ("ones", "zeros", "full"):
+        kind = text_of(made.func)
+        rest = "".join(f", {text_of(each)}" for each in made.args[1:])
+        return f"{told}: {kind}_like({x}{rest}) is of the same number for each batch, also the last"
+    return f"{told}: both of one batch"
 
 
 def _advise_outputs(layer: OutputLayer | None, given: int, target: str, wanted: int) -> str:

@@ -181,7 +181,14 @@ def stay_in_dimensions(failure: Failure, match: re.Match[str]) -> str:
             (each for each in _owners(node) if getattr(compute(each, failure.frame), "ndim", 0) == count), None
         )
         told = told if given is None else f"{text_of(given)}, {tuple(compute(given, failure.frame).shape)},"
+        if given is None and x is not None and x.value.ndim != count:
+            owner = next(iter(_owners(node)), None)
+            told = "the tensor" if owner is None else f"{text_of(owner)}{at(failure.find_operand(text_of(owner)))}"
     told = f"{told} has {pluralize(count, 'dimension')}, 0 to {match[2]}"
+    is_chosen = isinstance(node, ast.Call) and text_of(node.func).rpartition(".")[2] in ("argmax", "argmin")
+    owner = next((each for each in _owners(node) if isinstance(compute(each, failure.frame), Tensor)), None)
+    if is_chosen and owner is not None and not compute(owner, failure.frame).is_floating_point():
+        return f"{told}: {text_of(owner)} holds classes already, one for each row"
     for part in ast.walk(node) if isinstance(node, ast.Call) else ():
         if isinstance(part, ast.Constant) and part.value == int(match[3]) and isinstance(node, ast.expr):
             fitting = copy.deepcopy(node, {id(part): ast.Constant(int(match[2]))})

@@ -14,7 +14,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, describe_value, evaluate, is_module
 from adjoint.diagnosis.remedies.registry import remedy
 from adjoint.diagnosis.repairs.trial import Trial
-from adjoint.diagnosis.source_expressions import find_expression, parameter_names, text_of
+from adjoint.diagnosis.source_expressions import find_expression, own_parameter_names, text_of
 
 MAX_PAIRS = 6
 MIN_OPERANDS = 3  # in a line that vouches for an exchange: of two alone, either order may fit by chance
@@ -73,8 +73,7 @@ def _find_call(failure: Failure) -> tuple[ast.Call, list[str]] | None:
     scope = failure.line.source.scope_of(failure.line.node)
     if not inspect.isfunction(function) or function.__code__ is not failure.frame.f_code:
         return None
-    names = parameter_names(scope)
-    names = names[names[:1] in (["self"], ["cls"]) :]
+    names = own_parameter_names(failure.line.source, scope)
     is_starred = any(isinstance(each, ast.Starred) for each in call.args)
     return None if is_starred or len(call.args) > len(names) else (call, names)
 
