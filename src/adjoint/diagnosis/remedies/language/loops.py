@@ -173,3 +173,19 @@ def _place_names(names: list[str], texts: list[str]) -> list[str]:
     missing = len(texts) - len(names)
     is_last = names[-1] == texts[-1] or (texts[-1] in ("{}", "dict()", "info") and names[-1] in ("info", "infos", "_"))
     return [*names[:-1], *["_"] * missing, names[-1]] if is_last else [*names, *["_"] * missing]
+
+
+@remedy(r"must be Tensor, not int$|'int' object has no attribute")
+def number_turns(failure: Failure, match: re.Match[str]) -> str | None:
+    """The number of a turn that `enumerate` counts, taken for the first part of what a loop goes through."""
+    for operand in failure.operands:
+        loop = None if operand.origin is None else operand.origin.node
+        if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple):
+            continue
+        call, targets = loop.iter, loop.target.elts
+        is_counted = isinstance(call, ast.Call) and text_of(call.func) == "enumerate" and len(targets) == 2
+        is_first = is_counted and text_of(targets[0]) == operand.text and not NUMBER_NAME.fullmatch(operand.text)
+        if is_first and type(operand.value) is int:
+            told = f"{operand.text}{at(operand)} is the number of the turn, {operand.value}, which enumerate counts"
+            return f"{told}: for i, ({', '.join(map(text_of, targets))}) in {text_of(call)} there"
+    return None
