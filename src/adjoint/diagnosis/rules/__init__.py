@@ -18,8 +18,8 @@ Modules, in reading order:
   nothing between them.
 - `settings`: Rules on what is set around the steps: optimizers' options, attributes nobody reads, clipping,
   compilation.
-- `shapes`: Rules on shapes and types of operands: broadcasting that makes all pairs, and double precision that slips
-  in.
+- `shapes`: Rules on shapes of operands: broadcasting that makes all pairs, layers that go along the batch, pooled
+  channels.
 - `targets`: Rules on what a loss gets: targets outside of its range, arguments in the wrong order, logits for
   logarithms.
 - `tokens`: Rules on padded sequences of tokens: padding that is learned, attended to, or that stands for a real

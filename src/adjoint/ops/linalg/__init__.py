@@ -23,4 +23,6 @@ Modules, in reading order:
   matrix.
 - `sparse_product`: Products of a sparse matrix, given by the row, column and value of each entry: with a dense
   matrix, and sampled.
+- `householder`: Householder's factorization of one matrix, by the LAPACK that lies in NumPy's BLAS, in the type of
+  the matrix.
 """

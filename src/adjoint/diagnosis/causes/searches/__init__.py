@@ -16,4 +16,5 @@ Modules, in reading order:
 - `names`: Causes of names and arguments that are not there: spelled otherwise, bound later, or not taken.
 - `values`: Causes of values out of their range, and of targets of another shape than a loss takes.
 - `unfit_settings`: Causes of sizes and settings that calls, views and saved states do not take: where they come from.
+- `samples`: Causes of samples that a loader cannot put together: the line that gave one a part of another kind.
 """

@@ -12,4 +12,5 @@ Modules, in reading order:
 - `mixed_views`: Rule on views and reshapes that give the right shape, and mix the elements.
 - `cut_values`: Rules on values that are lost before a model sees them: cut by limits, outweighed by one, or known too
   early.
+- `number_types`: Rules on types of numbers: double precision that slips in, and bytes that wrap around.
 """
