@@ -44,6 +44,7 @@ class TracedCause(NamedTuple):
 CAUSES = {path: [TracedCause(*each) for each in read_programs(path, "cause")] for path in sorted(FOLDER.glob("*.txt"))}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("path", "each"),
     [pytest.param(path, each, id=each.name) for path, causes in CAUSES.items() for each in causes],

@@ -36,6 +36,7 @@ class Mistake(NamedTuple):
 MISTAKES = {path: [Mistake(*each) for each in read_programs(path, "try")] for path in sorted(FOLDER.glob("*.txt"))}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("path", "mistake"),
     [pytest.param(path, each, id=each.name) for path, mistakes in MISTAKES.items() for each in mistakes],

@@ -90,9 +90,9 @@ class TrainingRegion:
         if self.choice is not None and not self.is_sample:
             return
         self.began[choice + 1] = perf_counter()
-        if choice not in self.forward_starts and not self.is_sample:
-            if self.begins_forward(choice, sys._getframe(1)):
-                self.forward_starts.add(choice)
+        is_new = choice not in self.forward_starts and not self.is_sample
+        if is_new and self.begins_forward(choice, sys._getframe(1)):
+            self.forward_starts.add(choice)
 
     def begins_forward(self, choice: int, frame: FrameType) -> bool:
         """Tell whether a statement that has just run records a graph, or calls a module: a target network's, say."""

@@ -205,7 +205,9 @@ def _find_setting(failure: Failure) -> tuple[str, int, int, str] | None:
     call = None if model is None or model.origin is None else model.origin.value
     if model is None or not pairs or not isinstance(call, ast.Call):
         return None
-    names = [each for each in inspect.signature(type(model.value)).parameters.values() if each.kind not in STARRED]
+    called = evaluate(call.func, failure.frame)  # the class, or a function that makes the model
+    called = called if inspect.isclass(called) or inspect.isfunction(called) else type(model.value)
+    names = [each for each in inspect.signature(called).parameters.values() if each.kind not in STARRED]
     given = {**{name.name: part for name, part in zip(names, call.args, strict=False)}}
     given |= {str(each.arg): each.value for each in call.keywords}
     for name in names:

@@ -216,6 +216,8 @@ def _fit_transposed(layer: NamedValue, given: int, wanted: int) -> str | None:
 def add_joined_dimension(failure: Failure, match: re.Match[str]) -> str | None:
     """Tensors to be joined of which one has fewer dimensions."""
     tensors = sorted(failure.tensors(), key=lambda each: each.value.ndim)
+    if len(tensors) > 1 and tensors[0].value.ndim == 2 < tensors[-1].value.ndim - 1:
+        return _join_row(tensors[0], tensors[-1], failure.locals.get("dim", 0))
     if len(tensors) < 2 or tensors[0].value.ndim + 1 != tensors[-1].value.ndim:
         return None
     small, large = tensors[0], tensors[-1]
@@ -248,6 +250,20 @@ def add_joined_dimension(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{told}: {text_of(given)}{where} is one number, torch.full(({other[0]},), …) one for each sample"
         return f"{told}: {small.text}.expand({other[0]}, -1) is {(other[0], *own)}"
     return f"{small.text}{at(small)} is {own}, {large.text} {other}: unsqueeze the first, or index the second"
+
+
+def _join_row(row: NamedValue, maps: NamedValue, dim: object) -> str | None:
+    """Return the join of maps, such as images, and a row for each sample: at each place, or of flat maps."""
+    own, other = tuple(row.value.shape), tuple(maps.value.shape)
+    if own[0] != other[0] or dim not in (1, 1 - len(other), -1):
+        return None
+    told = f"{row.text}{at(row)} is {own}, a row for each sample, and {maps.text}{at(maps)} {other}"
+    flat = f"{maps.text}.flatten(1) is {(other[0], prod(other[1:]))}"
+    if prod(other[2:]) == 1 or dim == -1:
+        return f"{told}: {flat}"
+    ones, sizes = ", ".join(["None"] * (len(other) - 2)), ", ".join(map(str, other[2:]))
+    places = f"{row.text}[:, :, {ones}].expand(-1, -1, {sizes})"
+    return f"{told}: {flat}, for a layer of features; {places} joins the row at each place, for a convolution"
 
 
 @remedy(r"Given normalized_shape=\[(\d+)\], expected input with shape .*, but got input of size\[([\d, ]+)\]")

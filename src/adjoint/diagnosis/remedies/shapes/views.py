@@ -10,9 +10,13 @@ from math import isqrt, prod
 
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.computing import open_program
+from adjoint.diagnosis.causes.constructions import find_construction
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     MISSING,
+    NamedValue,
     evaluate,
     is_module,
 )
@@ -54,6 +58,9 @@ def fit_view(failure: Failure, match: re.Match[str]) -> str:
         side = _find_side(failure, wanted)
         if side is not None:
             return side
+        width = _fit_width(failure, x, wanted)
+        if width is not None:
+            return width
         if x is None:
             return f"{size} elements cannot be divided by {rest}: the sizes other than -1 must divide them"
         name = f"{x.text}{at(x)}, {tuple(x.value.shape)},"
@@ -156,6 +163,21 @@ def _find_side(failure: Failure, wanted: list[int]) -> str | None:
     made, size = (-1, wanted[1], side, side), (value.shape[0], wanted[1], side, side)
     told = f"{text_of(owner)} has {value.shape[1]} features, {wanted[1]} x {side} x {side}"
     return f"{told}, not {' x '.join(map(str, wanted[1:]))}: {bracket(owner)}.view{made} is {size}"
+
+
+def _fit_width(failure: Failure, x: NamedValue | None, wanted: list[int]) -> str | None:
+    """Return the layer whose features a view divides for each sample, with the number of them that the view holds."""
+    call, features = failure.node, prod(wanted[1:])
+    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    made = owner if x is None or x.origin is None else x.origin.value
+    name = made.func if isinstance(made, ast.Call) else None
+    value: Operand = MISSING if name is None else evaluate(name, failure.frame)
+    if name is None or type(value).__name__ != "Linear" or wanted[0] != -1 or min(wanted[1:], default=0) < 1:
+        return None
+    step = find_construction(open_program(failure), value)
+    where = "" if step is None else f" at {step.place()}"
+    told = f"{text_of(name)}{where} gives {value.out_features} features for each sample, and {wanted[1:]} hold"
+    return f"{told} {features}: nn.Linear({value.in_features}, {features}) there"
 
 
 @remedy(r"Dimension out of range \(expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)\)")
