@@ -39,7 +39,7 @@ def test_program_runs_compiled_and_reports(tmp_path: Path) -> None:
     eager, compiled = run("train.py", folder=tmp_path), run("--compile", "train.py", folder=tmp_path)
     assert (compiled.returncode, compiled.stdout) == (0, eager.stdout), compiled.stderr
     assert "adjoint: 1 of 1 training region compiled" in compiled.stderr
-    assert "train.py:8-12  3 calls" in compiled.stderr
+    assert "train.py:9-12  3 calls" in compiled.stderr
     assert eager.stderr == ""
 
 
@@ -69,14 +69,14 @@ def test_modules_of_the_program_are_compiled_and_installed_ones_are_not(tmp_path
     (tmp_path / "main.py").write_text(main, encoding="utf-8")
     done = run("--compile", "main.py", folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "inner.py:8-12  3 calls" in done.stderr
+    assert "inner.py:9-12  3 calls" in done.stderr
     assert not list(tmp_path.glob("__pycache__/inner*"))
 
 
 def test_module_by_name(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
     done = run("--compile", "-m", "train", folder=tmp_path)
-    assert "train.py:8-12  3 calls" in done.stderr, done.stderr
+    assert "train.py:9-12  3 calls" in done.stderr, done.stderr
 
 
 def test_without_a_training_step_it_is_said(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_function_compiles_modules_imported_later(tmp_path: Path) -> None:
     program = "import adjoint\nadjoint.compile_all()\nadjoint.compile_all()\nimport inner\n"
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stderr.count("inner.py:8-12  3 calls") == 1, done.stderr
+    assert done.stderr.count("inner.py:9-12  3 calls") == 1, done.stderr
 
 
 @pytest.mark.parametrize("line", ["with torch.no_grad(): pass", "optimizer.zero_grad()", "model.load_state_dict(d)"])
