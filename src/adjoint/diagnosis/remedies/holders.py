@@ -174,18 +174,18 @@ def convert_state(failure: Failure, match: re.Match[str]) -> str:
 def match_sizes(failure: Failure, match: re.Match[str]) -> str:
     """A state of a model of other sizes."""
     saved, own = shape_of(match[2]), shape_of(match[3])
-    setting = _find_setting(failure)
-    if setting is not None:
-        name, value, wanted, where = setting
-        told = f"{match[1]} was saved as {saved} and is {own} here"
-        told = f"{told}: the state is of a model of {name}={wanted}, and {name} is {value}{where}"
-        return f"{told}; make it so, or leave these names out of the state"
     strict = argument_node(failure, 1, "strict")
     if strict is not None and text_of(strict) == "False":
         state = name_argument(failure, 0, "state_dict", "state")
         names = tuple(re.findall(r"size mismatch for ([\w.]+):", failure.message))
         told = f"{match[1]} was saved as {saved} and is {own} here, and strict=False passes over names, not over sizes"
         return f"{told}: {{k: v for k, v in {state}.items() if k not in {names}}}"
+    setting = _find_setting(failure)
+    if setting is not None:
+        name, value, wanted, where = setting
+        told = f"{match[1]} was saved as {saved} and is {own} here"
+        told = f"{told}: the state is of a model of {name}={wanted}, and {name} is {value}{where}"
+        return f"{told}; make it so, or leave these names out of the state"
     if saved == own[::-1] and len(saved) == 2:
         told = f"{match[1]} was saved as {saved}, and is {own} here, the other way round"
         return f"{told}: .T of it, or a model of these sizes"

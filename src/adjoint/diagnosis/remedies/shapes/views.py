@@ -58,11 +58,9 @@ def fit_view(failure: Failure, match: re.Match[str]) -> str:
         side = _find_side(failure, wanted)
         if side is not None:
             return side
-        width = _fit_width(failure, x, wanted)
-        if width is not None:
-            return width
         if x is None:
-            return f"{size} elements cannot be divided by {rest}: the sizes other than -1 must divide them"
+            width = _fit_width(failure, None, wanted)
+            return width or f"{size} elements cannot be divided by {rest}: the sizes other than -1 must divide them"
         name = f"{x.text}{at(x)}, {tuple(x.value.shape)},"
         features = size // x.value.shape[0] if x.value.ndim == 2 and wanted[0] == -1 else 0
         image = _fit_image(failure, features, wanted) if features and len(wanted) > 2 else None
@@ -74,7 +72,9 @@ def fit_view(failure: Failure, match: re.Match[str]) -> str:
             sizes = [-1, wanted[1], *[square] * (len(wanted) - 2)]
             is_whole = prod(sizes[1:]) == features
             told = f"{name} has {features} features for each sample, and {wanted[1:]} hold {prod(wanted[1:])}"
-            return f"{told}: {sizes}" if is_whole else f"{told}: sizes that multiply to {features}"
+            if is_whole:
+                return f"{told}: {sizes}"
+            return _fit_width(failure, x, wanted) or f"{told}: sizes that multiply to {features}"
         told = f"{name} has {size} elements, which {rest} does not divide"
         return f"{told}: the sizes beside -1 in {wanted} must divide them"
     x = next(iter(failure.tensors()), None)
