@@ -154,6 +154,7 @@ OF_NUMBER: dict[str, Callable[[Any, int], Any]] = {
 INTEGER_DTYPES = [ad.uint8, ad.int8, ad.int16, ad.int32, ad.int64]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", INTEGER_DTYPES, ids=str)
 @pytest.mark.parametrize("name", OF_NUMBER)
 def test_numbers_wrap_in_a_compiled_step_as_in_eager_code(name: str, dtype: Any) -> None:
