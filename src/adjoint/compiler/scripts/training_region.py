@@ -166,12 +166,16 @@ class TrainingRegion:
 
     def find_values(self, error: BaseException, names: Sequence[str]) -> list[object]:
         """The values that the region's function had computed when it raised an error; UNBOUND for others."""
-        codes = {function.__code__ for function in self.functions}
-        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code in codes]
+        frames = self.find_frames(error)
         if not frames:
             return [UNBOUND] * len(names)
-        names_of_frame, names_of_module = frames[-1].f_locals, frames[-1].f_globals
+        names_of_frame, names_of_module = frames[-1][0].f_locals, frames[-1][0].f_globals
         return [names_of_frame.get(name, names_of_module.get(name, UNBOUND)) for name in names]
+
+    def find_frames(self, error: BaseException) -> list[tuple[FrameType, int]]:
+        """The frames of the region's functions that an error came through, innermost last, each with its line."""
+        codes = {function.__code__ for function in self.functions}
+        return [each for each in traceback.walk_tb(error.__traceback__) if each[0].f_code in codes]
 
     def give_up(self, error: BaseException, reason: str = "") -> None:
         """Begin the region further on from the next call on, or run it eagerly."""
@@ -186,11 +190,10 @@ class TrainingRegion:
         assert self.choice is not None
         if self.choice < self.first_seen:
             return self.first_seen
-        codes = {function.__code__ for function in self.functions}
-        raised = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code in codes]
-        if not raised:
+        frames = self.find_frames(error)
+        if not frames:
             return None
-        stop = sum(line <= raised[-1] for line in self.lines)  # the start behind the statement
+        stop = sum(line <= frames[-1][1] for line in self.lines)  # the start behind the statement
         later = [start for start in self.forward_starts if start >= stop]
         return max(self.widened[min(later)], stop) if later else None
 

@@ -240,8 +240,9 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     if driver == "gelsy" and is_evaluated_alone(A) and is_evaluated_alone(b):
         found = least_squares.solve_with_rank(A.array, b.array, rcond)
         if found is not None:
-            solution, rank, *none = map(wrap_unrecorded, (*found, *np.zeros((2, 0), A.array.dtype)))
-            return LstsqResult(shape.squeeze(solution, -1) if vector else solution, none[0], rank, none[1])
+            solution, rank = map(wrap_unrecorded, found)
+            residuals, values = (wrap_unrecorded(np.zeros(0, A.array.dtype)) for _ in range(2))
+            return LstsqResult(shape.squeeze(solution, -1) if vector else solution, residuals, rank, values)
     x = least_squares.lstsq(A, b, rcond=rcond)
     rank = least_squares.rank(A.detach(), 0.0, rcond)
     residuals = empty = constant(np.zeros(0, real_type(A.array.dtype)))

@@ -17,10 +17,9 @@ def find_collated_samples(failure: Failure) -> list[Operand] | None:
     """Return the samples of the batch, from the outermost call that puts them together."""
     trace: TracebackType | None = failure.error.__traceback__
     while trace is not None:
-        names = trace.tb_frame.f_locals
-        if trace.tb_frame.f_code.co_name == "default_collate" and isinstance(names.get("batch"), list):
-            samples: list[Operand] = names["batch"]
-            return samples
+        batch = trace.tb_frame.f_locals.get("batch")
+        if trace.tb_frame.f_code.co_name == "default_collate" and isinstance(batch, (list, tuple)):
+            return [*batch]
         trace = trace.tb_next
     return None
 

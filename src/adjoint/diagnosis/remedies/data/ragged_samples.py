@@ -56,13 +56,8 @@ def pad_samples(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"each element in list of batch should be of equal size, but the sizes are ([\d, ]+)")
 def pad_listed_samples(failure: Failure, match: re.Match[str]) -> str | None:
     """Samples with lists of other lengths."""
-    trace, batch = failure.error.__traceback__, None
-    while trace is not None:
-        held = trace.tb_frame.f_locals.get("batch")
-        is_whole = trace.tb_frame.f_code.co_name == "default_collate" and isinstance(held, (list, tuple))
-        batch = held if is_whole and batch is None else batch
-        trace = trace.tb_next
-    written = None if batch is None else _write_batch([*batch])
+    batch = find_collated_samples(failure)
+    written = None if batch is None else _write_batch(batch)
     if written is None:
         return None
     told = f"samples hold lists of other lengths, {match[1]}"
