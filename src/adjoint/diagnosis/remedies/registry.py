@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from adjoint.core.typing import Operand, Shape
 from adjoint.diagnosis.call_stack import user_files
@@ -49,6 +49,18 @@ def name_of_shape(failure: Failure, shape: Shape, default: str = "the input") ->
     """Return the user's name of the only tensor of that shape."""
     named = [each.text for each in failure.tensors() if tuple(each.value.shape) == shape]
     return named[0] if len(set(named)) == 1 else default
+
+
+class BroadcastOperand(NamedTuple):
+    """One of two operands: the user's name of it, and its shape."""
+
+    name: str
+    shape: Shape
+
+    @property
+    def is_named(self) -> bool:
+        """False for what the function itself has made."""
+        return not self.name.startswith("the ")
 
 
 def name_operand(failure: Failure, shape: Shape, place: int) -> str:

@@ -11,7 +11,6 @@ Modules, in reading order:
   return nothing.
 - `names`: Remedies for names: those without a value, those of pairs that a loop gives whole, attributes of other
   objects.
-- `python_values`: Remedies for what Python itself refuses: names and keywords that are not there, calls, unpacking.
 - `messages`: Remedies that the message itself names: a method to be called first, what a function gives in one
   process alone.
 - `python_numbers`: Remedies for Python numbers where tensors belong: the `.item()` that made them, in this function
@@ -29,12 +28,13 @@ Modules, in reading order:
   one by one.
 - `overridden_methods`: Remedies for classes of the user's that derive from the library's: what their methods give and
   are called with.
-- `dynamic_names`: Remedies for names that a program makes as it runs: `getattr(model, name)`, settings that a text
-  names.
-- `own_functions`: Remedies for functions of the user's: arguments handed on by `**kwargs`, methods of other
-  parameters, mixins.
+- `own_functions`: Remedies for functions of the user's, and for parts asked for by a name made as it runs:
+  `getattr(model, name)`.
 - `own_attributes`: Remedies for attributes and fields of objects of the user's or of Python: settings, dataclasses,
   the environment.
 - `told_causes`: Remedies for errors whose message tells the cause whole: for each, what to write instead.
 - `unpacking`: Remedies for statements with more or fewer names than values.
+- `keywords`: Remedies for keywords that a function does not know, and for classes and modules called with other
+  inputs.
+- `missing_attributes`: Remedies for attributes that a module, an optimizer or another object of the library has not.
 """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 from adjoint.core.runtime.similar_names import find_shared_word, find_similar_name
 from adjoint.core.tensor.tensor import Tensor
@@ -19,96 +21,175 @@ NUMBERED = re.compile(r"\d+\W?\w*$")  # names of samples, such as img_0.png
 UNKNOWN = re.compile(r"unk|oov", re.IGNORECASE)  # the word that stands for all that are not known
 
 
-@remedy(r"^'?([\w.]+)'?$")
-def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
-    """A key that a dictionary of modules, or of a checkpoint, has not."""
-    if not isinstance(failure.error, KeyError):
+KEY = r"^'?([\w.]+)'?$"  # all that the message of a KeyError tells
+
+
+class KeyLookup(NamedTuple):
+    """An expression that asks a dictionary, or the parts of a module, for a key that it has not."""
+
+    source: SourceFile
+    node: ast.Subscript
+    held: Operand  # the dictionary
+    key: str  # as the message tells it
+
+    @property
+    def name(self) -> str:
+        return text_of(self.node.value)
+
+    @property
+    def key_text(self) -> str:
+        """What stands between the brackets."""
+        return text_of(self.node.slice)
+
+    @property
+    def texts(self) -> list[str]:
+        """The keys that are strings."""
+        return [key for key in self.held if isinstance(key, str)]
+
+    @property
+    def description(self) -> str:
+        return f"{self.name} has the keys {', '.join(map(repr, self.held))}"
+
+
+@remedy(KEY)
+def name_fields(failure: Failure, match: re.Match[str]) -> str | None:
+    """A field that a dictionary whose keys are attributes has not."""
+    if not isinstance(failure.error, KeyError) or failure.line is None:
         return None
-    for node in ast.walk(failure.line.node) if failure.line is not None else ():
-        owner = (
-            evaluate(node.value, failure.frame) if isinstance(node, ast.Attribute) and node.attr == match[1] else None
-        )
-        if isinstance(owner, dict) and isinstance(node, ast.Attribute) and type(owner) is not dict:
+    for node in ast.walk(failure.line.node):
+        if not isinstance(node, ast.Attribute) or node.attr != match[1]:
+            continue
+        owner = evaluate(node.value, failure.frame)
+        if isinstance(owner, dict) and type(owner) is not dict:
             name = text_of(node.value)
             near = find_similar_name(match[1], map(str, owner)) or next(
                 (key for key in owner if str(key).startswith(match[1]) or match[1].startswith(str(key))), None
             )
             told = f"{name}{at(failure.find_operand(name))} has no {match[1]}, only {', '.join(map(str, owner))}"
             return f"{told}: {name}.{near} is meant, perhaps" if near else f"{told}: {match[1]!r} among its keys"
-        if isinstance(node, ast.Subscript):
-            held: Operand = compute(node.value, failure.frame)
-            held = _read_parts(failure, node.value) if held is MISSING else held
-            held = vars(held)["_modules"] if is_module(held) else held
-            statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
-            near = find_similar_name(match[1], [each for each in held if isinstance(each, str)]) if held else None
-            if type(held) is dict and isinstance(statement, ast.AugAssign) and statement.target is node and not near:
-                name, key = text_of(node.value), text_of(node.slice)
-                new = ast.BinOp(ast.Name(f"{name}.get({key}, 0)", ast.Load()), statement.op, statement.value)
-                told = f"{name} has no {key} before the first {text_of(statement)}"
-                return f"{told}: {name}[{key}] = {text_of(new)}, or {name} = collections.defaultdict(float)"
-            if type(held) is dict and held and all(isinstance(each, Tensor) for each in held):
-                filled = None if failure.line is None else _find_filling(failure.line.source, text_of(node.value))
-                told = f"the keys of {text_of(node.value)} are tensors, of which none is found by its value"
-                return f"{told}: {filled or 'key.item() where it is filled'}"
-            if isinstance(held, dict) and 0 < len(held) <= 40:
-                told = f"{text_of(node.value)} has the keys {', '.join(map(repr, held))}"
-                key = evaluate(node.slice, failure.frame)
-                columns = [name for name, each in held.items() if isinstance(name, str) and hasattr(each, "__len__")]
-                if type(key) is int and all(isinstance(each, str) and NUMBERED.search(each) for each in held):
-                    own = text_of(node.value)
-                    return f"{told}, and {text_of(node.slice)} is a place: list({own}.values())[{text_of(node.slice)}]"
-                if type(key) is int and len(columns) == len(held):
-                    own = f"{text_of(node.value)}[{columns[0]!r}]"
-                    counted = find_length(failure)
-                    length = "" if counted is None else f", and len({own}) at {counted.place()}"
-                    return f"{told}, each with values: {own}[{text_of(node.slice)}]{length}"
-                if type(key) is int and all(type(each) is int for each in held):
-                    return f"{told}, and {key} is none of them: keys are no places"
-                if match[1].isdigit() and all(isinstance(each, (list, tuple)) for each in held.values()):
-                    return f"{told}: {text_of(node.value)}[{next(iter(held))!r}][{text_of(node.slice)}]"
-                alone = _find_others(failure, node, held)
-                if alone is not None:
-                    return alone
-                texts = [key for key in held if isinstance(key, str)]
-                listed = _find_list_of_keys(failure, node, held) if type(key) is int else None
-                if listed is not None:
-                    return f"{told}, and {text_of(node.slice)} is a place: {listed}"
-                is_word = not isinstance(node.slice, ast.Constant)  # of a vocabulary, and no setting
-                if is_word and texts and all(type(each) is int for each in held.values()) and len(held) > 1:
-                    key = text_of(node.slice)
-                    name = text_of(node.value)
-                    known = ", ".join(map(repr, texts[:6])) + (", …" if len(texts) > 6 else "")
-                    told = f"{name} has no {match[1]!r}, only {known}"
-                    if match[1].lower() in texts:
-                        return f"{told}, which are in lower case: {name}[{key}.lower()]"
-                    unknown = next((each for each in texts if UNKNOWN.search(each)), None)
-                    if unknown is not None:
-                        return f"{told}: {name}.get({key}, {name}[{unknown!r}])"
-                    return f"{told}: {name}.get({key}, …), with a number for what is unknown"
-                inner = _find_within(held, match[1], text_of(node.value))
-                if inner is not None:
-                    known = ", ".join(map(repr, held))
-                    around = failure.stack[min(1, len(failure.stack) - 1)]
-                    source, call = find_expression(around) or (None, None)
-                    given = call.args[0] if isinstance(call, ast.Call) and len(call.args) == 1 else None
-                    if source is not None and given is not None and evaluate(given, around.frame) is held:
-                        own = inner.removeprefix(text_of(node.value)).removesuffix(f"[{match[1]!r}]")
-                        told = f"{text_of(given)}{own}, given at {source.place_of(given)}, is meant, perhaps"
-                        return f"{text_of(node.value)} has no {match[1]!r}, only {known}: {told}"
-                    return f"{text_of(node.value)} has no {match[1]!r}, only {known}: {inner} holds it"
-                near = find_similar_name(match[1], texts) or next(
-                    (key for key in texts if key in match[1] or match[1] in key), None
-                )
-                if near is not None and re.sub(r"\d", "", near) == re.sub(r"\d", "", match[1]):
-                    near = None  # another of the same kind, as weights of two layers
-                near = near or find_shared_word(match[1], texts) or _find_same_words(match[1], texts)
-                saved = _find_save(failure, node, match[1]) if near is None else None
-                told_key = _describe_missing_key(failure, node, match[1])
-                is_far = failure.line is not None and not isinstance(node.slice, ast.Constant)
-                where = find_literal(failure.line.source, match[1], ast.Pass()) if failure.line and is_far else ""
-                told += f", and no {match[1]!r}{where.replace(', from', ' at')}" if where else ""
-                return saved or (told_key if near is None else f"{told}: {near!r} is meant, perhaps")
     return None
+
+
+@remedy(KEY)
+def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
+    """A key that a dictionary of modules, or of a checkpoint, has not."""
+    if not isinstance(failure.error, KeyError) or failure.line is None:
+        return None
+    for node in ast.walk(failure.line.node):
+        if not isinstance(node, ast.Subscript):
+            continue
+        held: Operand = compute(node.value, failure.frame)
+        held = _read_parts(failure, node.value) if held is MISSING else held
+        held = vars(held)["_modules"] if is_module(held) else held  # of a ModuleDict
+        lookup = KeyLookup(failure.line.source, node, held, match[1])
+        advice = next(filter(None, (advise(failure, lookup) for advise in ADVICE_ON_KEYS)), None)
+        if advice is not None:
+            return advice
+    return None
+
+
+def _count_from_zero(failure: Failure, lookup: KeyLookup) -> str | None:
+    """Return how to count up a key that is not there before its first time."""
+    statement = lookup.source.statement_of(lookup.node)
+    if type(lookup.held) is not dict or not isinstance(statement, ast.AugAssign) or statement.target is not lookup.node:
+        return None
+    if lookup.held and find_similar_name(lookup.key, lookup.texts):
+        return None
+    name, key = lookup.name, lookup.key_text
+    new = ast.BinOp(ast.Name(f"{name}.get({key}, 0)", ast.Load()), statement.op, statement.value)
+    told = f"{name} has no {key} before the first {text_of(statement)}"
+    return f"{told}: {name}[{key}] = {text_of(new)}, or {name} = collections.defaultdict(float)"
+
+
+def _take_numbers_as_keys(failure: Failure, lookup: KeyLookup) -> str | None:
+    """Return where a dictionary is filled whose keys are tensors."""
+    if type(lookup.held) is not dict or not lookup.held or not all(isinstance(each, Tensor) for each in lookup.held):
+        return None
+    told = f"the keys of {lookup.name} are tensors, of which none is found by its value"
+    return f"{told}: {_find_filling(lookup.source, lookup.name) or 'key.item() where it is filled'}"
+
+
+def _index_by_place(failure: Failure, lookup: KeyLookup) -> str | None:
+    """Return what to index where a dictionary is asked for a place."""
+    held, name, index = lookup.held, lookup.name, lookup.key_text
+    if not _is_short_dictionary(held):
+        return None
+    key = evaluate(lookup.node.slice, failure.frame)
+    if type(key) is int and all(isinstance(each, str) and NUMBERED.search(each) for each in held):
+        return f"{lookup.description}, and {index} is a place: list({name}.values())[{index}]"
+    columns = [column for column, each in held.items() if isinstance(column, str) and hasattr(each, "__len__")]
+    if type(key) is int and len(columns) == len(held):
+        own = f"{name}[{columns[0]!r}]"
+        counted = find_length(failure)
+        length = "" if counted is None else f", and len({own}) at {counted.place()}"
+        return f"{lookup.description}, each with values: {own}[{index}]{length}"
+    if type(key) is int and all(type(each) is int for each in held):
+        return f"{lookup.description}, and {key} is none of them: keys are no places"
+    if lookup.key.isdigit() and all(isinstance(each, (list, tuple)) for each in held.values()):
+        return f"{lookup.description}: {name}[{next(iter(held))!r}][{index}]"
+    return None
+
+
+def _index_list_of_keys(failure: Failure, lookup: KeyLookup) -> str | None:
+    """Return the list of a dictionary's keys that holds one at the place that the dictionary is asked for."""
+    if not _is_short_dictionary(lookup.held) or type(evaluate(lookup.node.slice, failure.frame)) is not int:
+        return None
+    listed = _find_list_of_keys(failure, lookup.node, lookup.held)
+    return None if listed is None else f"{lookup.description}, and {lookup.key_text} is a place: {listed}"
+
+
+def _number_unknown_word(failure: Failure, lookup: KeyLookup) -> str | None:
+    """Return the number of a word that a vocabulary has not."""
+    if not _is_short_dictionary(lookup.held) or isinstance(lookup.node.slice, ast.Constant):
+        return None  # a constant is a setting, and no word
+    texts, name, key = lookup.texts, lookup.name, lookup.key_text
+    if len(lookup.held) < 2 or not texts or not all(type(each) is int for each in lookup.held.values()):
+        return None
+    known = ", ".join(map(repr, texts[:6])) + (", …" if len(texts) > 6 else "")
+    told = f"{name} has no {lookup.key!r}, only {known}"
+    if lookup.key.lower() in texts:
+        return f"{told}, which are in lower case: {name}[{key}.lower()]"
+    unknown = next((each for each in texts if UNKNOWN.search(each)), None)
+    if unknown is not None:
+        return f"{told}: {name}.get({key}, {name}[{unknown!r}])"
+    return f"{told}: {name}.get({key}, …), with a number for what is unknown"
+
+
+def _ask_inner_dictionary(failure: Failure, lookup: KeyLookup) -> str | None:
+    """Return the dictionary within the one asked that has the key."""
+    inner = _find_within(lookup.held, lookup.key, lookup.name) if _is_short_dictionary(lookup.held) else None
+    if inner is None:
+        return None
+    told = f"{lookup.name} has no {lookup.key!r}, only {', '.join(map(repr, lookup.held))}"
+    around = failure.stack[min(1, len(failure.stack) - 1)]
+    source, call = find_expression(around) or (None, None)
+    given = call.args[0] if isinstance(call, ast.Call) and len(call.args) == 1 else None
+    if source is None or given is None or evaluate(given, around.frame) is not lookup.held:
+        return f"{told}: {inner} holds it"
+    own = inner.removeprefix(lookup.name).removesuffix(f"[{lookup.key!r}]")
+    return f"{told}: {text_of(given)}{own}, given at {source.place_of(given)}, is meant, perhaps"
+
+
+def _name_nearest_key(failure: Failure, lookup: KeyLookup) -> str | None:
+    """Return the key that is meant, or where one is to be added."""
+    if not _is_short_dictionary(lookup.held):
+        return None
+    key, texts = lookup.key, lookup.texts
+    near = find_similar_name(key, texts) or next((each for each in texts if each in key or key in each), None)
+    if near is not None and re.sub(r"\d", "", near) == re.sub(r"\d", "", key):
+        near = None  # another of the same kind, as weights of two layers
+    near = near or find_shared_word(key, texts) or _find_same_words(key, texts)
+    if near is None:
+        return _find_save(failure, lookup.node, key) or _describe_missing_key(failure, lookup.node, key)
+    is_constant = isinstance(lookup.node.slice, ast.Constant)
+    where = "" if is_constant else find_literal(lookup.source, key, ast.Pass())
+    told = f"{lookup.description}, and no {key!r}{where.replace(', from', ' at')}" if where else lookup.description
+    return f"{told}: {near!r} is meant, perhaps"
+
+
+def _is_short_dictionary(held: Operand) -> bool:
+    """True for a dictionary of so few keys that a line can tell them."""
+    return isinstance(held, dict) and 0 < len(held) <= 40
 
 
 def _find_filling(source: SourceFile, table: str) -> str | None:
@@ -134,15 +215,17 @@ def _read_parts(failure: Failure, node: ast.expr) -> Operand:
     return dict(getattr(model, method.attr)()) if is_module(model) else MISSING
 
 
-def _find_others(failure: Failure, node: ast.Subscript, held: dict[str, Operand]) -> str | None:
+def _complete_record(failure: Failure, lookup: KeyLookup) -> str | None:
     """Return which of the records that a loop goes through lacks a key that others of them have."""
-    source, name = None if failure.line is None else failure.line.source, text_of(node.value)
-    key = compute(node.slice, failure.frame)
-    loop: ast.AST | None = node
-    while source is not None and loop is not None and not isinstance(loop, ast.For):
+    source, name, held = lookup.source, lookup.name, lookup.held
+    key = compute(lookup.node.slice, failure.frame)
+    loop: ast.AST | None = lookup.node
+    while loop is not None and not isinstance(loop, ast.For):
         loop = source.parents.get(loop)
     records = compute(loop.iter, failure.frame) if isinstance(loop, ast.For) else None
-    if source is None or not isinstance(loop, ast.For) or not isinstance(records, list) or type(key) is not str:
+    if not isinstance(loop, ast.For) or not isinstance(records, list):
+        return None
+    if type(key) is not str or not isinstance(held, dict):
         return None
     having = [i for i, each in enumerate(records) if isinstance(each, dict) and key in each]
     place = next((i for i, each in enumerate(records) if each is held), None)
@@ -226,3 +309,16 @@ def _describe_missing_key(failure: Failure, node: ast.Subscript, key: str) -> st
     read = f"if {text_of(node.slice)} in {text_of(node.value)}" if is_of_modules or is_of_loop else ""
     read = read or f"{text_of(node.value)}.get({text_of(node.slice)}, …) for those without"
     return f"{told}: {key!r} there too, or {read}"
+
+
+# What knows more of the dictionary comes first.
+ADVICE_ON_KEYS: tuple[Callable[[Failure, KeyLookup], str | None], ...] = (
+    _count_from_zero,
+    _take_numbers_as_keys,
+    _index_by_place,
+    _complete_record,
+    _index_list_of_keys,
+    _number_unknown_word,
+    _ask_inner_dictionary,
+    _name_nearest_key,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import NamedTuple
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
@@ -74,125 +75,191 @@ def _describe_blank_line(failure: Failure) -> str | None:
 
 PAIRED = re.compile(r"^enumerate\(|\.items\(\)$|\.named_\w+\(\)$|^zip\([^,]+,[^,]+\)$")
 SPLITTING = re.compile(r"chunk|split|unbind")
+COUNTS_DIFFER = (
+    r"not enough values to unpack \(expected (\d+), got (\d+)\)|too many values to unpack \(expected (\d+)[,)]"
+)
 
 
-@remedy(r"not enough values to unpack \(expected (\d+), got (\d+)\)|too many values to unpack \(expected (\d+)[,)]")
-def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
-    """A statement with more or fewer names than values."""
+class Unpacking(NamedTuple):
+    """A statement that gives names to the parts of a value, and how many there are of each."""
+
+    source: SourceFile
+    statement: ast.AST | None
+    value: ast.expr | None  # what is unpacked, or gone through by a loop
+    names: int
+    parts: str | None  # as far as the message tells
+    targets: list[str]
+
+    @property
+    def text(self) -> str:
+        return "the value" if self.value is None else text_of(self.value)
+
+    @property
+    def callee(self) -> ast.expr | None:
+        """What is called to give the value."""
+        return self.value.func if isinstance(self.value, ast.Call) else None
+
+    @classmethod
+    def of(cls, failure: Failure, match: re.Match[str]) -> Unpacking | None:
+        """Return the failed statement's; None where its line is not known."""
+        if failure.line is None:
+            return None
+        statement = failure.line.source.statement_of(failure.line.node)
+        is_loop = isinstance(statement, (ast.For, ast.AsyncFor))
+        value = getattr(statement, "iter" if is_loop else "value", None)
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+        targets = list(map(text_of, getattr(target, "elts", ())))
+        return cls(failure.line.source, statement, value, int(match[1] or match[3]), match[2], targets)
+
+
+@remedy(COUNTS_DIFFER)
+def pair_lstm_states(failure: Failure, match: re.Match[str]) -> str | None:
+    """An LSTM, or a cell of one, that is given its hidden state alone."""
     if failure.line is None:
         return None
     if failure.stack[0].called and type(failure.modules[0] if failure.modules else None).__name__ == "LSTM":
         lstm, state = failure.module(), failure.tensors()[-1:]
         name, given = ("lstm" if lstm is None else lstm.text), (state[0].text if state else "h0")
         return f"the state of an LSTM is a pair, (hidden, cell): {name}(x, ({given}, c0)), c0 of the shape of {given}"
-    blank = _describe_blank_line(failure)
-    if blank is not None:
-        return blank
-    cell = _pair_state(failure)
-    if cell is not None:
-        return cell
-    statement = failure.line.source.statement_of(failure.line.node)
-    value = getattr(statement, "iter" if isinstance(statement, (ast.For, ast.AsyncFor)) else "value", None)
-    text = "the value" if value is None else text_of(value)
-    if isinstance(statement, (ast.For, ast.AsyncFor)):
-        target = statement.target
-        if text.startswith("enumerate(") and match[2] == "2" and isinstance(target, ast.Tuple) and len(target.elts) > 2:
-            first, *rest = map(text_of, target.elts)
-            return f"enumerate gives a number and an item: for {first}, ({', '.join(rest)}) in {text}"
-        each = "batch" if "oader" in text else "item"
-        returned = find_return(Origin(failure.line.source, statement), failure.stack)
-        sample = None if returned is None else getattr(returned.node, "value", None)
-        if returned is not None and isinstance(sample, ast.Dict):
-            keys = [key.value for key in sample.keys if isinstance(key, ast.Constant)]
-            return (
-                f"{returned.describe()}, so each {each} is a dict: for {each} in {text}, and "
-                f"{each}[{(keys or ['x'])[0]!r}]"
-            )
-        count = f" {match[2]}" if match[2] else " more"
-        nested = _nest_names(statement, match)
-        if nested is not None:
-            return nested
-        dataset = _describe_dataset(failure, statement)
-        return f"each {each} of {text} holds{count}: as many names as that{dataset}"
-    called = value.func if isinstance(value, ast.Call) else None
-    layer = evaluate(called, failure.frame) if called is not None else MISSING
-    is_pooling = "MaxPool" in type(layer).__name__
-    if is_module(layer) and match[3] and called is not None and not is_pooling:
-        place = at(next((each for each in named_parts(failure) if each.value is layer), None))
-        names = int(match[3])
-        single = _describe_single_result(failure, value, statement)
-        if single is not None:
-            return single
-        return f"{text_of(called)}{place} gives one tensor, which goes by rows: {text}.chunk({names}, dim=-1)"
-    held = MISSING if value is None else evaluate(value, failure.frame)
-    names = int(match[1] or match[3])
-    if is_pooling and called is not None:
-        origin = find_origin(failure.line.source, called, failure.stack)
-        place = at(NamedValue("", None, origin))
+    return _describe_blank_line(failure) or _pair_state(failure)
+
+
+@remedy(COUNTS_DIFFER)
+def name_items_of_loop(failure: Failure, match: re.Match[str]) -> str | None:
+    """A loop with more or fewer names than each item holds."""
+    unpacking = Unpacking.of(failure, match)
+    loop = None if unpacking is None else unpacking.statement
+    if unpacking is None or not isinstance(loop, (ast.For, ast.AsyncFor)):
+        return None
+    text = unpacking.text
+    if text.startswith("enumerate(") and match[2] == "2" and len(unpacking.targets) > 2:
+        first, *rest = unpacking.targets
+        return f"enumerate gives a number and an item: for {first}, ({', '.join(rest)}) in {text}"
+    each = "batch" if "oader" in text else "item"
+    returned = find_return(Origin(unpacking.source, loop), failure.stack)
+    sample = None if returned is None else getattr(returned.node, "value", None)
+    if returned is not None and isinstance(sample, ast.Dict):
+        keys = [key.value for key in sample.keys if isinstance(key, ast.Constant)]
+        told = f"{returned.describe()}, so each {each} is a dict"
+        return f"{told}: for {each} in {text}, and {each}[{(keys or ['x'])[0]!r}]"
+    count = f" {match[2]}" if match[2] else " more"
+    told = f"each {each} of {text} holds{count}: as many names as that"
+    return _nest_names(loop) or f"{told}{_describe_dataset(failure, loop)}"
+
+
+@remedy(COUNTS_DIFFER)
+def unpack_result_of_module(failure: Failure, match: re.Match[str]) -> str | None:
+    """Several names for the one tensor that a module gives."""
+    unpacking = Unpacking.of(failure, match)
+    called = None if unpacking is None else unpacking.callee
+    layer = MISSING if called is None else evaluate(called, failure.frame)
+    if unpacking is None or called is None:
+        return None
+    if "MaxPool" in type(layer).__name__:
+        place = at(NamedValue("", None, find_origin(unpacking.source, called, failure.stack)))
         return f"{text_of(called)}{place} gives one tensor: return_indices=True there for the indices too"
+    if not is_module(layer) or not match[3]:
+        return None
+    place = at(next((each for each in named_parts(failure) if each.value is layer), None))
+    told = f"{text_of(called)}{place} gives one tensor, which goes by rows"
+    single = _describe_single_result(failure, unpacking.value, unpacking.statement)
+    return single or f"{told}: {unpacking.text}.chunk({unpacking.names}, dim=-1)"
+
+
+@remedy(COUNTS_DIFFER)
+def transpose_samples(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list of samples that is unpacked as the parts of one, or `zip(*samples)` of other parts."""
+    unpacking = Unpacking.of(failure, match)
+    if unpacking is None or unpacking.value is None:
+        return None
+    text, names = unpacking.text, unpacking.names
+    held = evaluate(unpacking.value, failure.frame)
     if isinstance(held, (list, tuple)) and all(isinstance(each, (list, tuple)) and len(each) == names for each in held):
-        targets = text_of(statement.targets[0]).strip("()") if isinstance(statement, ast.Assign) else "a, b"
+        targets = ", ".join(unpacking.targets) or "a, b"
         return f"{text} is a list of {len(held)} samples of {names} each: {targets} = zip(*{text})"
-    found = MISSING if value is None else compute(value, failure.frame)
-    if isinstance(found, Tensor) and names in found.shape:
-        dim = tuple(found.shape).index(names)
-        way = f"{text}.unbind({dim})" if dim else text
-        return (
-            f"{text}, {tuple(found.shape)}, goes by its {found.shape[0]} rows: {way} gives its {names} parts "
-            f"along dimension {dim}"
-        )
-    if (
-        isinstance(found, tuple)
-        and found
-        and all(isinstance(each, Tensor) for each in found)
-        and isinstance(value, ast.Call)
-    ):
-        method = value.func if isinstance(value.func, ast.Attribute) else None
-        fields = getattr(type(found), "_fields", ())
-        if fields or not SPLITTING.search(text):
-            return (
-                f"{text} gives {len(found)}, and here are {names} names: {', '.join(fields or ['…'] * len(found))} = …"
-            )
-        is_function = method is None or text_of(method.value) == "torch"
-        x = text_of(value.args[0]) if method is None or is_function else bracket(method.value)
-        dims = [each.value for each in value.keywords if each.arg == "dim"] or value.args[2 if is_function else 1 :]
-        dim = next((int(compute(each, failure.frame)) for each in dims), 0)
-        whole = sum(each.shape[dim] for each in found)
-        last = found[0].shape[-1]
-        size = evaluate(value.args[0], failure.frame) if value.args and not dims and not is_function else None
-        is_counted_by_size = ".split(" not in text or last == names * size if type(size) is int else False
-        if len(found) != names and is_counted_by_size and whole != last and not last % names:
-            told = f"{text} parts dimension 0, of {whole}, and not the {last} features"
-            return f"{told}: {text_of(value.func)}({text_of(value.args[0])}, dim=-1) gives {names}"
-        fitting = "chunk" if whole % names == 0 else "tensor_split"
-        wanted = f"{x}.{fitting}({names}{f', dim={dim}' if dim else ''})"
-        is_counted = text_of(value.func).rpartition(".")[2] in ("chunk", "tensor_split")
-        more = f"{len(found)} names, or " if is_counted else ""
-        return f"{text} gives {len(found)}, and here are {names} names: {more}{wanted}"
-    count = str(len(found)) if isinstance(found, (tuple, list)) else match[2]
-    starred = value.args[0] if text.startswith("zip(*") and isinstance(value, ast.Call) else None
+    starred = unpacking.value.args[0] if text.startswith("zip(*") and isinstance(unpacking.value, ast.Call) else None
     samples = evaluate(starred.value, failure.frame) if isinstance(starred, ast.Starred) else None
-    if (
-        isinstance(starred, ast.Starred)
-        and isinstance(samples, (list, tuple))
-        and isinstance(samples[0], (list, tuple))
-    ):
-        returned = find_getter(failure)
-        told = f"each item of {text_of(starred.value)} holds {len(samples[0])} values"
-        told += "" if returned is None else f", {returned.describe()}"
-        names_given = statement.targets[0] if isinstance(statement, ast.Assign) else None
-        named = list(map(text_of, getattr(names_given, "elts", ())))
-        fitting_names = [*named, *["_"] * len(samples[0])][: len(samples[0])]
-        return f"{told}, and here are {names} names: {', '.join(fitting_names)} = {text}"
-    if text.endswith(".shape") and match[2] == str(names - 1) and isinstance(value, ast.Attribute):
+    if not isinstance(starred, ast.Starred) or not isinstance(samples, (list, tuple)):
+        return None
+    if not samples or not isinstance(samples[0], (list, tuple)):
+        return None
+    returned = find_getter(failure)
+    made = "" if returned is None else f", {returned.describe()}"
+    told = f"each item of {text_of(starred.value)} holds {len(samples[0])} values{made}"
+    fitting_names = [*unpacking.targets, *["_"] * len(samples[0])][: len(samples[0])]
+    return f"{told}, and here are {names} names: {', '.join(fitting_names)} = {text}"
+
+
+@remedy(COUNTS_DIFFER)
+def unbind_tensor(failure: Failure, match: re.Match[str]) -> str | None:
+    """A tensor that goes by its rows, where its parts along another dimension are meant."""
+    unpacking = Unpacking.of(failure, match)
+    found = MISSING if unpacking is None or unpacking.value is None else compute(unpacking.value, failure.frame)
+    if unpacking is None or not isinstance(found, Tensor) or unpacking.names not in found.shape:
+        return None
+    text, names = unpacking.text, unpacking.names
+    dim = tuple(found.shape).index(names)
+    told = f"{text}, {tuple(found.shape)}, goes by its {found.shape[0]} rows"
+    return f"{told}: {f'{text}.unbind({dim})' if dim else text} gives its {names} parts along dimension {dim}"
+
+
+@remedy(COUNTS_DIFFER)
+def name_parts_of_result(failure: Failure, match: re.Match[str]) -> str | None:
+    """A call that gives another number of tensors."""
+    unpacking = Unpacking.of(failure, match)
+    call = None if unpacking is None else unpacking.value
+    found = compute(call, failure.frame) if isinstance(call, ast.Call) else MISSING
+    if unpacking is None or not isinstance(call, ast.Call) or not isinstance(found, tuple) or not found:
+        return None
+    if not all(isinstance(each, Tensor) for each in found):
+        return None
+    fields = getattr(type(found), "_fields", ())
+    if not fields and SPLITTING.search(unpacking.text):
+        return _split_to_count(failure, call, found, unpacking.names)
+    told = f"{unpacking.text} gives {len(found)}, and here are {unpacking.names} names"
+    return f"{told}: {', '.join(fields or ['…'] * len(found))} = …"
+
+
+def _split_to_count(failure: Failure, call: ast.Call, found: tuple[Tensor, ...], names: int) -> str:
+    """Return the call that splits a tensor into as many parts as there are names."""
+    text = text_of(call)
+    method = call.func if isinstance(call.func, ast.Attribute) else None
+    is_function = method is None or text_of(method.value) == "torch"
+    x = text_of(call.args[0]) if method is None or is_function else bracket(method.value)
+    dims = [each.value for each in call.keywords if each.arg == "dim"] or call.args[2 if is_function else 1 :]
+    dim = next((int(compute(each, failure.frame)) for each in dims), 0)
+    whole, last = sum(each.shape[dim] for each in found), found[0].shape[-1]
+    # `x.split(size)` of the batch, where the features are as many times that size
+    size = evaluate(call.args[0], failure.frame) if call.args and not dims and not is_function else None
+    is_counted_by_size = ".split(" not in text or last == names * size if type(size) is int else False
+    if len(found) != names and is_counted_by_size and whole != last and not last % names:
+        told = f"{text} parts dimension 0, of {whole}, and not the {last} features"
+        return f"{told}: {text_of(call.func)}({text_of(call.args[0])}, dim=-1) gives {names}"
+    fitting = "chunk" if whole % names == 0 else "tensor_split"
+    is_counted = text_of(call.func).rpartition(".")[2] in ("chunk", "tensor_split")
+    more = f"{len(found)} names, or " if is_counted else ""
+    told = f"{text} gives {len(found)}, and here are {names} names"
+    return f"{told}: {more}{x}.{fitting}({names}{f', dim={dim}' if dim else ''})"
+
+
+@remedy(COUNTS_DIFFER)
+def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
+    """A statement with more or fewer names than values, of which nothing more is known than how many."""
+    unpacking = Unpacking.of(failure, match)
+    if unpacking is None:
+        return None
+    value, text = unpacking.value, unpacking.text
+    if text.endswith(".shape") and match[2] == str(unpacking.names - 1) and isinstance(value, ast.Attribute):
         x = text_of(value.value)
-        own = failure.find_operand(x)
         shape = tuple(getattr(evaluate(value.value, failure.frame), "shape", ()))
-        return f"{x}{at(own)} is {shape}, perhaps one sample without its batch: {x}.unsqueeze(0) where it is given"
+        told = f"{x}{at(failure.find_operand(x))} is {shape}, perhaps one sample without its batch"
+        return f"{told}: {x}.unsqueeze(0) where it is given"
+    found = MISSING if value is None else compute(value, failure.frame)
+    count = str(len(found)) if isinstance(found, (tuple, list)) else unpacking.parts
     return f"as many names as {text} gives{f', which has {count}' if count else ''}"
 
 
-def _nest_names(statement: ast.For | ast.AsyncFor, match: re.Match[str]) -> str | None:
+def _nest_names(statement: ast.For | ast.AsyncFor) -> str | None:
     """Return how to name the items of `zip(models.items(), optimizers)`, of which some are pairs themselves."""
     call, target = statement.iter, statement.target
     if not isinstance(call, ast.Call) or not isinstance(target, ast.Tuple) or text_of(call.func) != "zip":

@@ -5,7 +5,7 @@ Modules, in reading order:
 - `fitting`: Remedies for layers and products that do not fit their input: features, channels, kernels, inner sizes.
 - `batches`: Remedies for batches: columns against rows, images without a batch, joins of unlike dimensions, sizes
   below 0.
-- `broadcasting`: Remedies for operands that do not broadcast: masks, tables that are longer or shorter, results of
+- `broadcasting`: Remedies for operands that do not broadcast: rows and classes, tables longer or shorter, results of
   two layers.
 - `recurrent`: Remedies for recurrent layers: first states, features, steps merged with samples, packed sequences.
 - `attention`: Remedies for attention: widths and heads, masks of queries, keys and padding, batches.
@@ -29,5 +29,7 @@ Modules, in reading order:
 - `joins`: Remedies for joins of tensors: sizes that differ beside the joined dimension, and stacks of unequal ones.
 - `lost_dimensions`: Remedies for operations along another dimension than is meant, which took from a tensor the size
   that a layer takes.
-- `short_tables`: Tables, buffers and samples that an index goes past: what makes them, and how many they are to be.
+- `short_tables`: Tables, buffers and samples that an index goes past, or an operand does not fit: what makes them, of
+  what size.
+- `masks`: Remedies for masks of `where` of other sizes than what they choose from.
 """

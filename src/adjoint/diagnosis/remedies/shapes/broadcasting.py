@@ -1,9 +1,11 @@
-"""Remedies for operands that do not broadcast: masks, tables that are longer or shorter, results of two layers."""
+"""Remedies for operands that do not broadcast: rows and classes, tables longer or shorter, results of two layers."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
+from itertools import chain
 
 import numpy as np
 
@@ -13,16 +15,17 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate, is_module
 from adjoint.diagnosis.output_layer import OutputLayer
 from adjoint.diagnosis.remedies.registry import (
+    BroadcastOperand,
     at,
     compute_argument,
     find_both_layers,
     find_producer,
     locate_tensor,
-    name_of_shape,
     name_operand,
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.remedies.shapes.short_tables import cut_table, lengthen_table
 from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -35,34 +38,6 @@ MIN_IMAGE = 3  # dimensions
 TURNS = re.compile(r"cos|sin")  # of positions that are turned
 
 
-@remedy(r"^where\(bool\[([\d,]*)\], \w+\[([\d,]*)\], \w+\[([\d,]*)\]\): operands could not be broadcast")
-def fit_condition(failure: Failure, match: re.Match[str]) -> str | None:
-    """A mask of another size than what it chooses from."""
-    mask, *others = (shape_of(each) for each in match.groups())
-    values = max(others, key=len)
-    name, x = name_of_shape(failure, mask, "the mask"), name_of_shape(failure, values, "the input")
-    told = f"{name}{locate_tensor(failure, name)} is {mask}, and {x} is {values}"
-    if len(mask) <= len(values) and all(p >= q for p, q in zip(mask[::-1], values[::-1], strict=False)):
-        cut = ", ".join(f":{n}" for n in values[-len(mask) :])
-        return f"{told}: make the mask of that length, or cut it, {name}[{cut}]"
-    is_square = len(mask) == 2 and len(values) == 3 and values[-1] == values[-2] == mask[1] and mask[0] == values[0]
-    if is_square:  # of the keys of each sample, over the scores of attention
-        return f"{told}: {name}[:, None], one truth for each key of each sample"
-    if mask == values[: len(mask)]:
-        return f"{told}: {name}{'.unsqueeze(-1)' * (len(values) - len(mask))}, one truth for each row"
-    return None
-
-
-@remedy(r"^where\(bool\[([\d,]*)\], \w+\[([\d,]*)\], \w+\[([\d,]*)\]\): operands could not be", is_last=True)
-def fit_condition_sizes(failure: Failure, match: re.Match[str]) -> str:
-    """A mask that no dimension of 1 makes fit."""
-    mask, *others = (shape_of(each) for each in match.groups())
-    values = max(others, key=len)
-    name, x = name_of_shape(failure, mask, "the mask"), name_of_shape(failure, values, "the input")
-    told = f"{name}{locate_tensor(failure, name)} is {mask}, and {x} is {values}"
-    return f"{told}: they must agree in each dimension, or have 1 there, counted from the last"
-
-
 @remedy(r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)")
 @remedy(r"\[([\d, ]*)\] does not expand to \[([\d, ]*)\]")
 def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
@@ -70,99 +45,117 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
     a, b = shape_of(match[1]), shape_of(match[2])
     if not a or not b:
         return None
-    x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
+    x, y = BroadcastOperand(name_operand(failure, a, 0), a), BroadcastOperand(name_operand(failure, b, 1), b)
+    return next(filter(None, (advise(failure, x, y) for advise in ADVICE_ON_OPERANDS)), None)
+
+
+def _join_list(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
+    """Return the join of a list of tensors that stands in the place of one."""
     for each in failure.operands:
-        held = each.value if isinstance(each.value, list) and each.text in (x, y) else []
+        held = each.value if isinstance(each.value, list) and each.text in (x.name, y.name) else []
         if held and all(isinstance(part, (Tensor, np.ndarray)) and part.ndim for part in held):
             is_array = any(isinstance(other.value, np.ndarray) for other in failure.operands)
             join = "np.concatenate" if is_array else "torch.cat"
             told = f"{each.text}{at(each)} is a list of {len(held)} of {tuple(held[0].shape)}"
             return f"{told}: {join}({each.text}) is one of all"
+    return None
+
+
+def _reshape_array(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
+    """Return the dimensions to add to an array that has one number for each sample."""
+    large = max(x.shape, y.shape, key=len)
     for each in failure.operands:
-        large = max(a, b, key=len)
         if isinstance(each.value, np.ndarray) and each.value.shape == large[:1] and len(large) > 1:
             axes = ", ".join(["-1", *["1"] * (len(large) - 1)])
             told = f"{each.text}{at(each)} is {each.value.shape}, one number for each sample of {large}"
             return f"{told}: {each.text}.reshape({axes})"
-    is_compared = failure.line is not None and isinstance(failure.line.node, ast.Compare)
-    for name, small, large in ((y, a, b), (x, b, a)) if is_compared else ():
-        own = failure.find_operand(name)
-        is_wider = len(large) == 2 and len(small) == 1 and large[:1] == small
-        if own is not None and is_wider and bool((own.value.sum(1) == 1).all()):
-            return f"{name}{at(own)} is one-hot, and the other side one class for each row: {name}.argmax(-1)"
-        classes = failure.find_operand(x if name == y else y)
-        if own is None or classes is None or not is_wider or not own.value.is_floating_point():
-            continue
-        y_value = classes.value
-        is_index = not y_value.is_floating_point() and y_value.numel() and int(y_value.min()) >= 0
-        if is_index and int(y_value.max()) < large[1]:
-            told = f"{name}{at(own)} has {large[1]} scores for each row, and {classes.text} one class"
-            return f"{told}: {name}.argmax(-1) == {classes.text}"
-    for name, small, large in ((y, b, a), (x, a, b)):
-        rest = list(zip(small[-2::-1], large[-2::-1], strict=False))
-        if (
-            len(small) > 1
-            and 2 * small[-1] == large[-1] > 2
-            and all(m in (1, n) for m, n in rest)
-            and TURNS.match(name)
-        ):
-            own = failure.find_operand(name)
-            told = f"{name}{at(own)} is {small}, and the last size of {large} is twice its"
-            return f"{told}: torch.cat([{name}, {name}], -1)"
-        if name.startswith("the "):
-            continue  # the function made it
-        if len(small) < len(large) and small == large[: len(small)]:
-            reduced = _reduce_alike(failure, name, y if name == x else x)
-            if reduced is not None:
-                return reduced
-            parts = _sum_parts(failure, y if name == x else x, len(large) - len(small))
-            if parts is not None:
-                return parts
-            added = len(large) - len(small)
-            scores = _choose_score(failure, name, y if name == x else x, large)
-            if scores is not None:
-                return scores
-            told = f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
-            return told + "".join(f", and so {each}" for each in _find_alike(failure, name, small))
-    for name, small, large in ((y, b, a), (x, a, b)):
-        if len(small) == 2 < len(large) and small[0] != small[1] and small[::-1] == large[:2] and "the " not in name:
-            added = len(large) - 2
-            told = f"{name}{locate_tensor(failure, name)} is {small}, the first sizes of {large} turned round"
-            return f"{told}: {name}.T{'.unsqueeze(-1)' * added} is {(*large[:2], *(1,) * added)}"
-    channels = _align_channels(failure, (x, a), (y, b))
-    if channels is not None:
-        return channels
-    encoded = _encode_classes(failure, (x, a), (y, b))
-    if encoded is not None:
-        return encoded
-    pairs = _find_outer_table(failure, (x, a), (y, b))
-    if pairs is not None:
-        return pairs
-    weights = _index_class_weights(failure, (x, a), (y, b))
-    if weights is not None:
-        return weights
-    sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
-    if len(a) == len(b) == 2 and a[1] == b[1] and _is_reduced_last(failure):
-        told = f"{x} has {a[0]} rows, {y} {b[0]}, and each is compared with each"
-        return f"{told}: {x}.unsqueeze(1) - {y} is {(a[0], b[0], a[1])}, or torch.cdist({x}, {y})"
-    table = _find_longer_table(failure, a, b)
-    if table is not None:
-        name, dim, size, where = table
-        if dim == 0 and len(a) == len(b) > 1:  # of the samples of a batch
-            told = f"{name}{where} is for {max(a[0], b[0])} samples, and this batch has {size}"
-            return f"{told}: a mean over them, .mean(0), is of one size for all batches; or drop_last=True"
-        cut = ", ".join([":"] * dim + [f":{size}"])
-        return f"{name}{where} is for inputs of one length: as much of it as the input has, {name}[{cut}]"
-    short = _find_shorter_table(failure, a, b)
-    if short is not None:
-        return short
-    made = find_both_layers(failure)
-    if made is not None and len(sizes) == 1 and a[-1] != b[-1]:
-        given = compute_argument(failure, 0, "input")  # the function may compute with its arguments the other way round
-        a, b = (b, a) if isinstance(given, Tensor) and given.shape[-1] == b[-1] else (a, b)
-        told = f"{made[0].describe()} gives {a[-1]} values, {made[1].describe()} {b[-1]}"
-        return f"{told}: one number for both, {made[0].write_with(b[-1])} or {made[1].write_with(a[-1])}"
     return None
+
+
+def _compare_classes(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
+    """Return the comparison of classes where a row of scores, or of one-hot numbers, meets a class."""
+    if failure.line is None or not isinstance(failure.line.node, ast.Compare):
+        return None
+    for wide, narrow in ((y, x), (x, y)):
+        own, classes = failure.find_operand(wide.name), failure.find_operand(narrow.name)
+        if own is None or len(wide.shape) != 2 or narrow.shape != wide.shape[:1]:
+            continue
+        if bool((own.value.sum(1) == 1).all()):
+            told = f"{wide.name}{at(own)} is one-hot, and the other side one class for each row"
+            return f"{told}: {wide.name}.argmax(-1)"
+        if classes is None or not own.value.is_floating_point() or classes.value.is_floating_point():
+            continue
+        numbers = classes.value
+        if numbers.numel() and int(numbers.min()) >= 0 and int(numbers.max()) < wide.shape[1]:
+            told = f"{wide.name}{at(own)} has {wide.shape[1]} scores for each row, and {classes.text} one class"
+            return f"{told}: {wide.name}.argmax(-1) == {classes.text}"
+    return None
+
+
+def _repeat_angles(failure: Failure, small: BroadcastOperand, large: BroadcastOperand) -> str | None:
+    """Return the repetition of sines and cosines of positions that have one for each pair of features."""
+    rest = zip(small.shape[-2::-1], large.shape[-2::-1], strict=False)
+    is_half = len(small.shape) > 1 and 2 * small.shape[-1] == large.shape[-1] > 2
+    if not is_half or not all(m in (1, n) for m, n in rest) or not TURNS.match(small.name):
+        return None
+    own = failure.find_operand(small.name)
+    told = f"{small.name}{at(own)} is {small.shape}, and the last size of {large.shape} is twice its"
+    return f"{told}: torch.cat([{small.name}, {small.name}], -1)"
+
+
+def _add_last_dimensions(failure: Failure, small: BroadcastOperand, large: BroadcastOperand) -> str | None:
+    """Return the dimensions to add at the end of what has one number for each row, or what makes rows of the other."""
+    added = len(large.shape) - len(small.shape)
+    if not small.is_named or added <= 0 or small.shape != large.shape[: len(small.shape)]:
+        return None
+    other = (
+        _reduce_alike(failure, small.name, large.name)
+        or _sum_parts(failure, large.name, added)
+        or _choose_score(failure, small.name, large.name, large.shape)
+    )
+    whole = (*small.shape, *(1,) * added)
+    told = f"add dimensions at the end: {small.name}{'.unsqueeze(-1)' * added} is {whole}"
+    return other or told + "".join(f", and so {each}" for each in _find_alike(failure, small.name, small.shape))
+
+
+def _transpose_table(failure: Failure, small: BroadcastOperand, large: BroadcastOperand) -> str | None:
+    """Return the transpose of a table whose sizes are the first of the other side, in the other order."""
+    is_turned = len(small.shape) == 2 < len(large.shape) and small.shape[::-1] == large.shape[:2]
+    if not is_turned or small.shape[0] == small.shape[1] or "the " in small.name:
+        return None
+    added, name = len(large.shape) - 2, small.name
+    told = f"{name}{locate_tensor(failure, name)} is {small.shape}, the first sizes of {large.shape} turned round"
+    return f"{told}: {name}.T{'.unsqueeze(-1)' * added} is {(*large.shape[:2], *(1,) * added)}"
+
+
+def _fit_either(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
+    """Return how to fit the second operand to the first, or the first to the second."""
+    ways = (_repeat_angles, _add_last_dimensions)
+    advice = (way(failure, small, large) for small, large in ((y, x), (x, y)) for way in ways)
+    turned = (_transpose_table(failure, small, large) for small, large in ((y, x), (x, y)))
+    return next(filter(None, chain(advice, turned)), None)
+
+
+def _compare_each_with_each(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
+    """Return the differences of all pairs of rows, where an expression around them makes distances of them."""
+    (a, b) = x.shape, y.shape
+    if not len(a) == len(b) == 2 or a[1] != b[1] or not _is_reduced_last(failure):
+        return None
+    told = f"{x.name} has {a[0]} rows, {y.name} {b[0]}, and each is compared with each"
+    return f"{told}: {x.name}.unsqueeze(1) - {y.name} is {(a[0], b[0], a[1])}, or torch.cdist({x.name}, {y.name})"
+
+
+def _match_layers(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
+    """Return the layers whose results differ in the number of their features, and how to write either."""
+    a, b = x.shape, y.shape
+    sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
+    made = find_both_layers(failure)
+    if made is None or len(sizes) != 1 or a[-1] == b[-1]:
+        return None
+    given = compute_argument(failure, 0, "input")  # the function may compute with its arguments the other way round
+    a, b = (b, a) if isinstance(given, Tensor) and given.shape[-1] == b[-1] else (a, b)
+    told = f"{made[0].describe()} gives {a[-1]} values, {made[1].describe()} {b[-1]}"
+    return f"{told}: one number for both, {made[0].write_with(b[-1])} or {made[1].write_with(a[-1])}"
 
 
 def _choose_score(failure: Failure, name: str, other: str, shape: Shape) -> str | None:
@@ -176,9 +169,9 @@ def _choose_score(failure: Failure, name: str, other: str, shape: Shape) -> str 
     return f"{told}: {other}.max(1).values, or .gather, takes one of them; {name}.unsqueeze(-1) goes with all"
 
 
-def _align_channels(failure: Failure, *sides: tuple[str, Shape]) -> str | None:
+def _align_channels(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
     """Return what to write where numbers of channels, such as means, meet images with the channels after the batch."""
-    for (name, own), (_, whole) in (sides, sides[::-1]):
+    for (name, own), (_, whole) in ((x, y), (y, x)):
         held = failure.find_operand(name)
         if held is None or len(own) != 1 or len(whole) < MIN_IMAGE or whole[1] != own[0] or own[0] in whole[2:]:
             continue
@@ -231,36 +224,37 @@ def _sum_parts(failure: Failure, large: str, added: int) -> str | None:
     return f"{told}: {large}.sum({dims}) is that of the whole, {tuple(own.value.shape[:-added])}"
 
 
-def _encode_classes(failure: Failure, *sides: tuple[str, Shape]) -> str | None:
+def _encode_classes(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
     """Return what to write where classes meet a score for each class, all other sizes being the same."""
-    for (name, own), (other, whole) in (sides, sides[::-1]):
-        y = failure.find_operand(name)
+    for (name, own), (other, whole) in ((x, y), (y, x)):
+        held = failure.find_operand(name)
         is_whole = len(whole) == len(own) + 1 > 1 and (*whole[:1], *whole[2:]) == own
-        if y is None or not is_whole or not isinstance(y.value, Tensor) or y.value.is_floating_point():
+        if held is None or not is_whole or not isinstance(held.value, Tensor) or held.value.is_floating_point():
             continue
-        if not y.value.numel() or int(y.value.min()) < 0 or int(y.value.max()) >= whole[1] or whole[1] < MIN_CLASSES:
+        classes = held.value
+        if not classes.numel() or int(classes.min()) < 0 or int(classes.max()) >= whole[1] or whole[1] < MIN_CLASSES:
             continue
         way = f"F.one_hot({name}, {whole[1]}){'.movedim(-1, 1)' if len(whole) > 2 else ''}"
-        told = f"{name}{at(y)} holds classes of 0 to {int(y.value.max())}, and {other}, {whole}, a score for each"
+        told = f"{name}{at(held)} holds classes of 0 to {int(classes.max())}, and {other}, {whole}, a score for each"
         return f"{told}: {way} is {whole}"
     return None
 
 
-def _find_outer_table(failure: Failure, *sides: tuple[str, Shape]) -> str | None:
+def _find_outer_table(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
     """Return what to write where two vectors are to fill a table, a number for each pair, which the line writes."""
     statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     held = compute(parse(text_of(target)), failure.frame) if isinstance(target, ast.Subscript) else None
-    for (x, a), (_, b) in (sides, sides[::-1]):
+    for (name, a), (_, b) in ((x, y), (y, x)):
         if isinstance(held, Tensor) and len(a) == len(b) == 1 and tuple(held.shape) == (*a, *b) and target is not None:
             told = f"{text_of(target)} is {(*a, *b)}, a number for each pair"
-            return f"{told}: {x}.unsqueeze(1){locate_tensor(failure, x)} is {(*a, 1)}"
+            return f"{told}: {name}.unsqueeze(1){locate_tensor(failure, name)} is {(*a, 1)}"
     return None
 
 
-def _index_class_weights(failure: Failure, *sides: tuple[str, Shape]) -> str | None:
+def _index_class_weights(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
     """Return what to write where a number for each class meets one for each sample, whose classes the frame knows."""
-    for (name, own), (_, other) in (sides, sides[::-1]):
+    for (name, own), (_, other) in ((x, y), (y, x)):
         if len(own) != 1 or len(other) != 1 or own[0] >= other[0] or name.startswith("the "):
             continue
         for label, value in failure.frame.f_locals.items():
@@ -347,39 +341,6 @@ def _find_counted_classes(failure: Failure, sizes: list[tuple[int, int]]) -> str
     return None
 
 
-def _find_shorter_table(failure: Failure, a: Shape, b: Shape) -> str | None:
-    """Return what to write for a parameter or buffer that is shorter than the input."""
-    held = [
-        x for module in failure.modules[:1] for key in ("_parameters", "_buffers") for x in vars(module)[key].values()
-    ]
-    for own, other in ((a, b), (b, a)):
-        table = next((each for each in failure.tensors() if tuple(each.value.shape) == own), None)
-        if table is None or len(own) != len(other) or not any(table.value is each for each in held):
-            continue
-        differing = [i for i, (p, q) in enumerate(zip(own, other, strict=True)) if p != q and 1 not in (p, q)]
-        if len(differing) == 1:
-            place = differing[0]
-            wanted = (*own[:place], other[place], *own[place + 1 :])
-            return f"{table.text}{at(table)} is {own}, and the input has {other[place]} there: make it {wanted}"
-    return None
-
-
-def _find_longer_table(failure: Failure, a: Shape, b: Shape) -> tuple[str, int, int, str] | None:
-    """Return the parameter or buffer that is longer than the input: its name, the dimension, the input's size."""
-    module = None if not failure.modules else failure.modules[0]
-    held = [*vars(module)["_parameters"].values(), *vars(module)["_buffers"].values()] if module is not None else []
-    for own, other in ((a, b), (b, a)):
-        table = next((each for each in failure.tensors() if tuple(each.value.shape) == own), None)
-        if table is None or not any(table.value is each for each in held):
-            continue
-        sizes = list(zip(range(len(own))[::-1], own[::-1], other[::-1], strict=False))
-        differing = [(dim, q) for dim, p, q in sizes if p != q and 1 not in (p, q)]
-        is_of_features = len(own) > 1 and differing[:1] and differing[0][0] == len(own) - 1
-        if len(differing) == 1 and own[differing[0][0]] > differing[0][1] and not is_of_features:
-            return table.text, *differing[0], at(table)
-    return None
-
-
 @remedy(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)")
 def fit_parameter(failure: Failure, match: re.Match[str]) -> str | None:
     """A parameter of another size than what a model gives, as arguments of one call such as a distribution."""
@@ -396,3 +357,20 @@ def fit_parameter(failure: Failure, match: re.Match[str]) -> str | None:
             told = f"{held[0].text}{at(held[0])} is {shape}, and {text_of(other[0])} {size}"
             return f"{told}: make it {size[len(size) - len(shape) :]}"
     return None
+
+
+# What knows more of the operands comes first.
+ADVICE_ON_OPERANDS: tuple[Callable[[Failure, BroadcastOperand, BroadcastOperand], str | None], ...] = (
+    _join_list,
+    _reshape_array,
+    _compare_classes,
+    _fit_either,
+    _align_channels,
+    _encode_classes,
+    _find_outer_table,
+    _index_class_weights,
+    _compare_each_with_each,
+    cut_table,
+    lengthen_table,
+    _match_layers,
+)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from math import prod
+from typing import NamedTuple
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Shape
@@ -171,86 +173,135 @@ def _joined_parts(failure: Failure) -> list[tuple[str, Shape]]:
     return [(name, tuple(value.shape)) for name, value in given if isinstance(value, Tensor)]
 
 
+class UnequalStack(NamedTuple):
+    """Tensors to be stacked: two of them that differ, as the message tells, and what holds them all."""
+
+    texts: tuple[str, str]  # of the shapes
+    places: tuple[str, str]
+    first: Shape
+    other: Shape
+    listed: NamedValue | None
+    dataset: Operand
+
+    @property
+    def both_shapes(self) -> str:
+        return f"{self.texts[0]} and {self.texts[1]}"
+
+
 @remedy(r"equal size, but got (\[[\d, ]*\]) at entry (\d+) and (\[[\d, ]*\]) at entry (\d+)")
-def fit_stack(failure: Failure, match: re.Match[str]) -> str:
+def fit_stack(failure: Failure, match: re.Match[str]) -> str | None:
     """Tensors to be stacked that differ in size."""
-    first, other = shape_of(match[1]), shape_of(match[3])
-    dataset = failure.locals.get("dataset")
     owner = failure.locals.get("loader", failure.locals.get("self"))
+    dataset = failure.locals.get("dataset")
     dataset = getattr(owner, "dataset", None) if dataset is None else dataset
-    if (
-        isinstance(dataset, (list, tuple))
-        and dataset
-        and all(isinstance(each, Tensor) and each.ndim for each in dataset)
-    ):
-        rows = {len(each) for each in dataset}
-    else:
-        rows = set()
-    if len(rows) == 1 and dataset is not None:
-        given = next((each for each in failure.operands if each.value is dataset), None)
-        calls = [each.origin.value for each in failure.operands if each.origin is not None]
-        givens = [text_of(each.args[0]) for each in calls if isinstance(each, ast.Call) and each.args]
-        name = given.text if given is not None else next((each.strip("()[]") for each in givens), "*ds")
-        told = (
-            f"{name}{at(given)} is a {type(dataset).__name__} of {len(dataset)} tensors, so a dataset of "
-            f"{len(dataset)} samples"
-        )
-        return f"{told}: torch.utils.data.TensorDataset({'' if given is None else '*'}{name}) has one for each row"
+    listed = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
+    shapes = shape_of(match[1]), shape_of(match[3])
+    stack = UnequalStack((match[1], match[3]), (match[2], match[4]), *shapes, listed, dataset)
+    return next(filter(None, (advise(failure, stack) for advise in ADVICE_ON_STACKS)), None)
+
+
+def _make_dataset(failure: Failure, stack: UnequalStack) -> str | None:
+    """Return the TensorDataset of tensors that have been given as a list of samples."""
+    dataset = stack.dataset
+    if not isinstance(dataset, (list, tuple)) or not all(isinstance(each, Tensor) and each.ndim for each in dataset):
+        return None
+    if len({len(each) for each in dataset}) != 1:
+        return None
+    given = next((each for each in failure.operands if each.value is dataset), None)
+    calls = [each.origin.value for each in failure.operands if each.origin is not None]
+    givens = [text_of(each.args[0]) for each in calls if isinstance(each, ast.Call) and each.args]
+    name = given.text if given is not None else next((each.strip("()[]") for each in givens), "*ds")
+    told = f"{name}{at(given)} is a {type(dataset).__name__} of {len(dataset)} tensors"
+    way = f"torch.utils.data.TensorDataset({'' if given is None else '*'}{name})"
+    return f"{told}, so a dataset of {len(dataset)} samples: {way} has one for each row"
+
+
+def _make_grid(failure: Failure, stack: UnequalStack) -> str | None:
+    """Return the grid of places along several axes."""
     node = argument_node(failure, 0, "tensors")
     names = [text_of(each) for each in node.elts] if isinstance(node, (ast.List, ast.Tuple)) else []
     made = [each.origin for each in map(failure.find_operand, names) if each is not None and each.origin is not None]
     is_axis = [re.search(r"\b(?:arange|linspace)\(", text_of(each.node)) is not None for each in made]
-    if names and len(first) == len(other) == 1 and len(is_axis) == len(names) and all(is_axis):
-        told = f"{', '.join(names)} are the places along each axis"
-        return f"{told}: torch.meshgrid({', '.join(names)}, indexing='ij') gives the grid of them, to be stacked"
-    x = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
-    sizes = (
-        [tuple(each.shape) for each in x.value]
-        if x is not None and all(isinstance(each, Tensor) for each in x.value)
-        else []
-    )
+    if not names or not len(stack.first) == len(stack.other) == 1 or len(is_axis) != len(names) or not all(is_axis):
+        return None
+    told = f"{', '.join(names)} are the places along each axis"
+    return f"{told}: torch.meshgrid({', '.join(names)}, indexing='ij') gives the grid of them, to be stacked"
+
+
+def _join_batches(failure: Failure, stack: UnequalStack) -> str | None:
+    """Return the join of batches of which the last one is smaller."""
+    x, first, other = stack.listed, stack.first, stack.other
+    is_of_tensors = x is not None and all(isinstance(each, Tensor) for each in x.value)
+    sizes = [tuple(each.shape) for each in x.value] if x is not None and is_of_tensors else []
     is_last = len({each[0] for each in sizes[:-1]}) == 1 and other[:1] < first[:1]
-    if x is not None and first[1:] == other[1:] and is_last and 0 not in other:
-        rows = sum(each[0] for each in sizes)
-        return f"the last of {x.text} is a smaller batch: torch.cat({x.text}) joins them to {(rows, *first[1:])}"
-    if 0 in other and x is not None and x.origin is not None and ":-" in text_of(x.origin.node).replace(" ", ""):
-        told = f"entry {match[4]} of {x.text}{at(x)} is empty, {match[3]}: a slice to -0 ends at its begin"
-        return f"{told}; count its end from the front, x[i:len(x) - k]"
-    short = _find_short_slice(x)
-    if short is not None:
-        return short
-    if x is not None and x.value and all(is_module(each) for each in x.value):
-        told = f"{x.text}[{match[2]}] and {x.text}[{match[4]}]{at(x)} have other sizes, {match[1]} and {match[3]}"
-        return f"{told}: models of one architecture alone have a state that can be stacked"
-    parts = getattr(dataset, "__dict__", {}).get("datasets")
-    if isinstance(parts, list) and dataset is not None:
-        given = next((each for each in failure.operands if each.value is dataset), None)
-        name = "the ConcatDataset" if given is None else f"{given.text}{at(given)}"
-        told = f"the datasets of {name} have samples of other sizes, {match[1]} and {match[3]}"
-        return f"{told}: one size for all, by a transform or in the __getitem__ of each"
+    if x is None or first[1:] != other[1:] or not is_last or 0 in other:
+        return None
+    rows = sum(each[0] for each in sizes)
+    return f"the last of {x.text} is a smaller batch: torch.cat({x.text}) joins them to {(rows, *first[1:])}"
+
+
+def _mend_slices(failure: Failure, stack: UnequalStack) -> str | None:
+    """Return how to write slices of which one is empty, or shorter than the others."""
+    x = stack.listed
+    is_from_end = x is not None and x.origin is not None and ":-" in text_of(x.origin.node).replace(" ", "")
+    if 0 not in stack.other or not is_from_end or x is None:
+        return _find_short_slice(x)
+    told = f"entry {stack.places[1]} of {x.text}{at(x)} is empty, {stack.texts[1]}: a slice to -0 ends at its begin"
+    return f"{told}; count its end from the front, x[i:len(x) - k]"
+
+
+def _compare_models(failure: Failure, stack: UnequalStack) -> str | None:
+    """Return which models of a list have other sizes."""
+    x, places = stack.listed, stack.places
+    if x is None or not x.value or not all(is_module(each) for each in x.value):
+        return None
+    told = f"{x.text}[{places[0]}] and {x.text}[{places[1]}]{at(x)} have other sizes, {stack.both_shapes}"
+    return f"{told}: models of one architecture alone have a state that can be stacked"
+
+
+def _compare_datasets(failure: Failure, stack: UnequalStack) -> str | None:
+    """Return which datasets, joined to one, have samples of other sizes."""
+    if not isinstance(getattr(stack.dataset, "__dict__", {}).get("datasets"), list):
+        return None
+    given = next((each for each in failure.operands if each.value is stack.dataset), None)
+    name = "the ConcatDataset" if given is None else f"{given.text}{at(given)}"
+    told = f"the datasets of {name} have samples of other sizes, {stack.both_shapes}"
+    return f"{told}: one size for all, by a transform or in the __getitem__ of each"
+
+
+def _pad_list(failure: Failure, stack: UnequalStack) -> str | None:
+    """Return the padding of a list of tensors that differ in their first, or their last, dimension alone."""
+    x, first, other = stack.listed, stack.first, stack.other
     inside = [name for frame in failure.stack[0].called for name in frame.f_locals]
-    is_loaded = "samples" in inside or "collate_fn_map" in inside
-    if x is None and dataset is None and not failure.tensors() and not is_loaded:
-        return f"entry {match[4]} is {match[3]}, and entry {match[2]} {match[1]}: all of one size"
-    is_ragged = first[1:] == other[1:] and len(first) > 0
-    if is_ragged and x is not None and isinstance(x.value, list) and not is_loaded:
-        told = f"{x.text}{at(x)} holds tensors of other lengths, {match[1]} and {match[3]}"
+    if "samples" in inside or "collate_fn_map" in inside:
+        return None  # a loader stacks them
+    if x is None and stack.dataset is None and not failure.tensors():
+        (place, other_place), (shape, other_shape) = stack.places, stack.texts
+        return f"entry {other_place} is {other_shape}, and entry {place} {shape}: all of one size"
+    if x is None or not isinstance(x.value, list):
+        return None
+    if first[1:] == other[1:] and first:
+        told = f"{x.text}{at(x)} holds tensors of other lengths, {stack.both_shapes}"
         return f"{told}: nn.utils.rnn.pad_sequence({x.text}, batch_first=True) pads them to the longest"
-    is_last = len(first) == len(other) > 1 and first[:-1] == other[:-1]
-    if is_last and x is not None and isinstance(x.value, list) and not is_loaded and len(first) < MIN_IMAGE:
-        told = f"{x.text}{at(x)} holds tensors of other lengths in the last dimension, {match[1]} and {match[3]}"
-        most = f"n = max(x.size(-1) for x in {x.text})"
-        return f"{told}: {most}, and torch.stack([F.pad(x, (0, n - x.size(-1))) for x in {x.text}])"
+    if not MIN_IMAGE > len(first) == len(other) > 1 or first[:-1] != other[:-1]:
+        return None
+    told = f"{x.text}{at(x)} holds tensors of other lengths in the last dimension, {stack.both_shapes}"
+    most = f"n = max(x.size(-1) for x in {x.text})"
+    return f"{told}: {most}, and torch.stack([F.pad(x, (0, n - x.size(-1))) for x in {x.text}])"
+
+
+def _fit_samples(failure: Failure, stack: UnequalStack) -> str:
+    """Return how to bring images, or sequences, to one size."""
+    first, other = stack.first, stack.other
+    is_image = len(first) == len(other) == 3
     way = "nn.utils.rnn.pad_sequence pads them"
-    if len(first) == len(other) == 3 and first[1:] == other[1:] and {first[0], other[0]} <= {1, 3, 4}:
-        way = "grey images become x.expand(3, -1, -1), those with alpha x[:3]"
     if first[1:] != other[1:]:
-        is_image = len(first) == len(other) == 3 and first[0] == other[0]
-        way = "F.interpolate or a Resize for images" if is_image else "a view, F.pad or unsqueeze"
-    return (
-        f"bring entry {match[4]}, {match[3]}, and entry {match[2]}, {match[1]}, to one size: {way}; "
-        "for samples of a DataLoader, in `__getitem__` or in collate_fn="
-    )
+        way = "a view, F.pad or unsqueeze"
+        way = "F.interpolate or a Resize for images" if is_image and first[0] == other[0] else way
+    elif is_image and {first[0], other[0]} <= {1, 3, 4}:
+        way = "grey images become x.expand(3, -1, -1), those with alpha x[:3]"
+    entries = f"entry {stack.places[1]}, {stack.texts[1]}, and entry {stack.places[0]}, {stack.texts[0]}"
+    return f"bring {entries}, to one size: {way}; for samples of a DataLoader, in `__getitem__` or in collate_fn="
 
 
 def _find_short_slice(x: NamedValue | None) -> str | None:
@@ -266,3 +317,16 @@ def _find_short_slice(x: NamedValue | None) -> str | None:
     whole, size = text_of(part.value), text_of(end.right)
     told = f"{text_of(part)}{at(x)} is shorter at the end of {whole}"
     return f"{told}: a loop over range(len({whole}) - {size} + 1), or {whole}.unfold(0, {size}, 1) for all of them"
+
+
+# What knows more of the tensors comes first.
+ADVICE_ON_STACKS: tuple[Callable[[Failure, UnequalStack], str | None], ...] = (
+    _make_dataset,
+    _make_grid,
+    _join_batches,
+    _mend_slices,
+    _compare_models,
+    _compare_datasets,
+    _pad_list,
+    _fit_samples,
+)

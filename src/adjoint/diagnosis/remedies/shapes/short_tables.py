@@ -1,4 +1,4 @@
-"""Tables, buffers and samples that an index goes past: what makes them, and how many they are to be."""
+"""Tables, buffers and samples that an index goes past, or an operand does not fit: what makes them, of what size."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import re
 from collections.abc import Iterator
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Operand, Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     NamedValue,
     evaluate,
     find_origin,
 )
-from adjoint.diagnosis.remedies.registry import (
-    at,
-)
+from adjoint.diagnosis.remedies.registry import BroadcastOperand, at
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_assignment, text_of
 
@@ -135,4 +133,50 @@ def find_last_turn(failure: Failure, index: int) -> str | None:
             name = text_of(node.value)
             told = f"{text_of(node)} is past the end of {name}, of {len(held)}, in the last turn at {origin.place()}"
             return f"{told}: a loop to len({name}) - {more}, or {more} more value at the end of {name}"
+    return None
+
+
+def cut_table(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
+    """Return how to cut a parameter or a buffer that is longer than the input."""
+    table = _find_longer_table(failure, x.shape, y.shape)
+    if table is None:
+        return None
+    name, dim, size, where = table
+    if dim == 0 and len(x.shape) == len(y.shape) > 1:  # of the samples of a batch
+        told = f"{name}{where} is for {max(x.shape[0], y.shape[0])} samples, and this batch has {size}"
+        return f"{told}: a mean over them, .mean(0), is of one size for all batches; or drop_last=True"
+    cut = ", ".join([":"] * dim + [f":{size}"])
+    return f"{name}{where} is for inputs of one length: as much of it as the input has, {name}[{cut}]"
+
+
+def lengthen_table(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
+    """Return what to write for a parameter or buffer that is shorter than the input."""
+    held = [
+        x for module in failure.modules[:1] for key in ("_parameters", "_buffers") for x in vars(module)[key].values()
+    ]
+    for (_, own), (_, other) in ((x, y), (y, x)):
+        table = next((each for each in failure.tensors() if tuple(each.value.shape) == own), None)
+        if table is None or len(own) != len(other) or not any(table.value is each for each in held):
+            continue
+        differing = [i for i, (p, q) in enumerate(zip(own, other, strict=True)) if p != q and 1 not in (p, q)]
+        if len(differing) == 1:
+            place = differing[0]
+            wanted = (*own[:place], other[place], *own[place + 1 :])
+            return f"{table.text}{at(table)} is {own}, and the input has {other[place]} there: make it {wanted}"
+    return None
+
+
+def _find_longer_table(failure: Failure, a: Shape, b: Shape) -> tuple[str, int, int, str] | None:
+    """Return the parameter or buffer that is longer than the input: its name, the dimension, the input's size."""
+    module = None if not failure.modules else failure.modules[0]
+    held = [*vars(module)["_parameters"].values(), *vars(module)["_buffers"].values()] if module is not None else []
+    for own, other in ((a, b), (b, a)):
+        table = next((each for each in failure.tensors() if tuple(each.value.shape) == own), None)
+        if table is None or not any(table.value is each for each in held):
+            continue
+        sizes = list(zip(range(len(own))[::-1], own[::-1], other[::-1], strict=False))
+        differing = [(dim, q) for dim, p, q in sizes if p != q and 1 not in (p, q)]
+        is_of_features = len(own) > 1 and differing[:1] and differing[0][0] == len(own) - 1
+        if len(differing) == 1 and own[differing[0][0]] > differing[0][1] and not is_of_features:
+            return table.text, *differing[0], at(table)
     return None
