@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.operands import evaluate, is_module
@@ -37,76 +38,115 @@ def call_with_items(node: ast.Call) -> Iterator[Edit]:
         yield Edit(node, ast.Call(node.func, inner.elts, node.keywords))
 
 
+class WrittenCall(NamedTuple):
+    """A call with the texts of its function, its arguments and its keywords, to be written otherwise."""
+
+    node: ast.Call
+    trial: Trial
+    library: str
+    message: str
+    function: str
+    arguments: list[str]
+    keywords: list[str]
+
+    def write(self, *given: str, name: str | None = None) -> Edit:
+        """Return the edit to a call with other arguments, or of a function of another name."""
+        return Edit(self.node, parse(f"{name or self.function}({', '.join(given)})"))
+
+
 def call_otherwise(node: ast.Call, trial: Trial, library: str, message: str) -> Iterator[Edit]:
     """Yield a call with its arguments in one tuple or one by one, by other names, or of another function."""
-    function = ast.unparse(node.func)
     arguments = [ast.unparse(each) for each in node.args]
     keywords = [ast.unparse(each) for each in node.keywords]
+    call = WrittenCall(node, trial, library, message, ast.unparse(node.func), arguments, keywords)
+    yield from _spread_argument(call)
+    yield from _call_function_of_tensors(call)
+    yield from _gather_arguments(call)
     called = evaluate(node.func, trial.frame)
-
-    def write(*given: str, name: str = function) -> Edit:
-        return Edit(node, parse(f"{name}({', '.join(given)})"))
-
-    if len(node.args) == 1 and not isinstance(node.args[0], ast.Starred):
-        inner = node.args[0]
-        listed = [ast.unparse(each) for each in inner.elts] if isinstance(inner, (ast.List, ast.Tuple)) else []
-        held = evaluate(inner, trial.frame)
-        if function == "range" and isinstance(held, Tensor) and held.ndim:
-            yield Edit(node, parse(f"{arguments[0]}.tolist()"))
-        if function == "range":
-            yield write(f"len({arguments[0]})")
-        is_number_wanted = re.search(r"not supported between|not (?:list|tuple)$", message) is not None
-        if isinstance(held, (list, tuple)) and held and is_number_wanted:
-            yield write(f"{arguments[0]}[0]", *keywords)
-        elif listed or "missing" not in message or isinstance(held, (list, tuple)):
-            yield write(*(listed or [f"*{arguments[0]}"]), *keywords)
-    if function in PURE_BUILTINS and node.args and isinstance(evaluate(node.args[0], trial.frame), Tensor):
-        yield Edit(node, parse(f"{library}.{function}({', '.join([*arguments, *keywords])})"))
-        if function == "round" and len(arguments) == 2:
-            yield Edit(node, parse(f"{library}.round({arguments[0]}, decimals={arguments[1]})"))
-    if len(node.args) > 1:
-        if not any(isinstance(each, (ast.Tuple, ast.Constant)) for each in node.args):
-            yield write(f"[{', '.join(arguments)}]", *keywords)
-        yield write(arguments[0], f"({', '.join(arguments[1:])})", *keywords)
-        if len(node.args) > 2:
-            yield write(f"[{', '.join(arguments[:-1])}]", arguments[-1], *keywords)
-        if len(node.args) == 2 and "elements of" not in message:
-            yield write(arguments[1], arguments[0], *keywords)
-        are_numbers = all(type(evaluate(each, trial.frame)) in (int, float) for each in node.args)
-        if len(node.args) == 3 and not are_numbers:  # of which two have changed places
-            for order in ((0, 2, 1), (1, 0, 2), (2, 1, 0)):
-                yield write(*(arguments[i] for i in order), *keywords)
-    if isinstance(called, type) and node.args:
-        yield Edit(node, parse(f"{function}()({', '.join(arguments)})"))
+    if isinstance(called, type) and arguments:
+        yield Edit(node, parse(f"{call.function}()({', '.join(arguments)})"))
     if isinstance(called, str) and called.isidentifier():
-        yield write(*arguments, *keywords, name=f"{library}.nn.functional.{called}")
-    if len(node.args) > 1 and "were given" in message:
-        yield write(*arguments[:-1], *keywords)
+        yield call.write(*arguments, *keywords, name=f"{library}.nn.functional.{called}")
+    if len(arguments) > 1 and "were given" in message:
+        yield call.write(*arguments[:-1], *keywords)
     if is_module(called) or isinstance(called, type):
         return
     if isinstance(node.func, ast.Attribute):
         owner = evaluate(node.func.value, trial.frame)
-        if isinstance(owner, Tensor) and not node.args and not node.keywords and "not callable" in message:
+        if isinstance(owner, Tensor) and not arguments and not keywords and "not callable" in message:
             yield Edit(node, node.func)
-        if function.endswith("_like"):
-            yield write(*arguments, *keywords, name=function.removesuffix("_like"))
-    names = parameter_names(node, trial.frame)
-    for i, argument in enumerate(node.args):
-        kind = type(evaluate(argument, trial.frame)).__name__.lower()
+        if call.function.endswith("_like"):
+            yield call.write(*arguments, *keywords, name=call.function.removesuffix("_like"))
+    yield from _change_keywords(call)
+
+
+def _spread_argument(call: WrittenCall) -> Iterator[Edit]:
+    """Yield a call with the items of its only argument."""
+    if len(call.node.args) != 1 or isinstance(call.node.args[0], ast.Starred):
+        return
+    inner, text = call.node.args[0], call.arguments[0]
+    listed = [ast.unparse(each) for each in inner.elts] if isinstance(inner, (ast.List, ast.Tuple)) else []
+    held = evaluate(inner, call.trial.frame)
+    if call.function == "range" and isinstance(held, Tensor) and held.ndim:
+        yield Edit(call.node, parse(f"{text}.tolist()"))
+    if call.function == "range":
+        yield call.write(f"len({text})")
+    is_number_wanted = re.search(r"not supported between|not (?:list|tuple)$", call.message) is not None
+    if isinstance(held, (list, tuple)) and held and is_number_wanted:
+        yield call.write(f"{text}[0]", *call.keywords)
+    elif listed or "missing" not in call.message or isinstance(held, (list, tuple)):
+        yield call.write(*(listed or [f"*{text}"]), *call.keywords)
+
+
+def _call_function_of_tensors(call: WrittenCall) -> Iterator[Edit]:
+    """Yield the library's function of the name of Python's own, such as `round`, that was given a tensor."""
+    given = call.node.args
+    if call.function not in PURE_BUILTINS or not given or not isinstance(evaluate(given[0], call.trial.frame), Tensor):
+        return
+    name = f"{call.library}.{call.function}"
+    yield call.write(*call.arguments, *call.keywords, name=name)
+    if call.function == "round" and len(given) == 2:
+        yield call.write(call.arguments[0], f"decimals={call.arguments[1]}", name=name)
+
+
+def _gather_arguments(call: WrittenCall) -> Iterator[Edit]:
+    """Yield a call with several of its arguments as a list or a tuple, or in another order."""
+    given, arguments, keywords = call.node.args, call.arguments, call.keywords
+    if len(given) < 2:
+        return
+    if not any(isinstance(each, (ast.Tuple, ast.Constant)) for each in given):
+        yield call.write(f"[{', '.join(arguments)}]", *keywords)
+    yield call.write(arguments[0], f"({', '.join(arguments[1:])})", *keywords)
+    if len(given) > 2:
+        yield call.write(f"[{', '.join(arguments[:-1])}]", arguments[-1], *keywords)
+    if len(given) == 2 and "elements of" not in call.message:
+        yield call.write(arguments[1], arguments[0], *keywords)
+    are_numbers = all(type(evaluate(each, call.trial.frame)) in (int, float) for each in given)
+    if len(given) == 3 and not are_numbers:  # of which two have changed places
+        for order in ((0, 2, 1), (1, 0, 2), (2, 1, 0)):
+            yield call.write(*(arguments[i] for i in order), *keywords)
+
+
+def _change_keywords(call: WrittenCall) -> Iterator[Edit]:
+    """Yield a call with a keyword more or less, or of another name."""
+    arguments, keywords, message = call.arguments, call.keywords, call.message
+    names = parameter_names(call.node, call.trial.frame)
+    for i, argument in enumerate(call.node.args):
+        kind = type(evaluate(argument, call.trial.frame)).__name__.lower()
         if kind in names:  # an object of the library where a number belongs, such as a generator
-            yield write(*arguments[:i], *arguments[i + 1 :], *keywords, f"{kind}={arguments[i]}")
-    for name in names:
-        if name == "dim" and not any(each.arg == "dim" for each in node.keywords):
-            yield write(*arguments, *keywords, "dim=-1")
-    if "NoneType" in message:
-        for i, keyword in enumerate(node.keywords):
-            if isinstance(keyword.value, ast.Constant) and keyword.value.value is None:
-                yield write(*arguments, *keywords[:i], *keywords[i + 1 :])
-    for i in range(len(node.keywords)) if re.search("keyword|multiple values|positional|combination", message) else ():
+            yield call.write(*arguments[:i], *arguments[i + 1 :], *keywords, f"{kind}={arguments[i]}")
+    if "dim" in names and not any(each.arg == "dim" for each in call.node.keywords):
+        yield call.write(*arguments, *keywords, "dim=-1")
+    is_about_keywords = re.search("keyword|multiple values|positional|combination", message) is not None
+    for i, keyword in enumerate(call.node.keywords):
         rest = [*keywords[:i], *keywords[i + 1 :]]
+        if "NoneType" in message and isinstance(keyword.value, ast.Constant) and keyword.value.value is None:
+            yield call.write(*arguments, *rest)
         if "unexpected keyword" in message:
-            yield from (write(*arguments, *rest, f"{name}={keywords[i].partition('=')[2]}") for name in names)
-        yield write(*arguments, *rest)
+            value = ast.unparse(keyword.value)
+            yield from (call.write(*arguments, *rest, f"{name}={value}") for name in names)
+        if is_about_keywords:
+            yield call.write(*arguments, *rest)
 
 
 def read_attribute_otherwise(node: ast.Attribute, trial: Trial, library: str) -> Iterator[Edit]:

@@ -26,78 +26,84 @@ INTEGER_WORDS = re.compile(r"\bint\d*\b|long|integer|indices|index", re.IGNORECA
 
 def convert(part: ast.expr, value: Operand, library: str, message: str) -> Iterator[Edit]:
     """Yield the part as another kind of value."""
-    text, own = ast.unparse(part), bracket(part)
-    ways: list[str] = []
-    if isinstance(value, Tensor):
-        if value.is_complex():
-            ways += [f"{own}.abs()", f"{own}.real"]
-        else:
-            ways += [f"{own}.{kind}()" for kind in _find_types(value, message)]
-        if value.numel() == 1 and not value.is_floating_point():
-            ways += [f"{own}.item()"]
-    elif isinstance(value, np.ndarray):
-        ways += [f"{library}.from_numpy({text})", f"{library}.from_numpy({text}).float()"]
-        ways += [f"{own}.astype('float32')", f"{own}.astype('int64')", f"{own}.copy()"]
-    elif isinstance(value, tuple) and isinstance(part, ast.Attribute) and part.attr == "shape":
-        ways += [f"{bracket(part.value)}.numel()", f"{own}[0]", ast.unparse(part.value)]
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        ways += [f"{own}.{name}" for name in value._fields]
-    elif isinstance(value, (list, tuple)) and value and all(isinstance(each, Tensor) for each in value):
-        ways += [f"{library}.stack({text})", f"{library}.cat({text})", f"{own}[0]"]
-    elif isinstance(value, (list, tuple)) and value and all(isinstance(each, np.ndarray) for each in value):
-        ways += [f"[{library}.from_numpy(x) for x in {text}]", f"{library}.from_numpy(np.stack({text}))"]
-    elif (
-        isinstance(value, (list, tuple))
-        and value
-        and all(type(each) is tuple and isinstance(each[0], Tensor) for each in value)
-    ):
-        ways += [f"[each[0] for each in {text}]"]
-    elif isinstance(value, (list, tuple)) and value and all(isinstance(each, (list, tuple)) for each in value):
-        ways += [f"{library}.tensor({text})", f"[{library}.tensor(x) for x in {text}]"]
-    elif isinstance(value, (list, tuple)) or isinstance(part, (ast.List, ast.Tuple)):
-        ways += [f"{library}.tensor({text})", f"tuple({text})", f"list({text})"]
-        if isinstance(part, ast.Tuple) and part.elts and len({ast.unparse(each) for each in part.elts}) == 1:
-            ways += [ast.unparse(part.elts[0])]
-    elif is_module(value) and hasattr(value, "__getitem__"):
-        ways += [f"{own}[0]"]
-    elif is_module(value):
-        ways += [
-            f"{own}.parameters()",
-            *(f"{own}.{name}" for name, each in value._parameters.items() if each is not None),
-        ]
-    elif isinstance(value, bool) or value is None:
-        return
-    elif isinstance(value, (int, float)):
-        ways += (
-            [f"int({text})"]
-            if isinstance(value, float) and re.search(r"(?<!non-)\bint\b|integer|index|indices", message)
-            else []
-        )
-        ways += [f"{library}.tensor({text})", f"({text},)", f"[{text}]"]
-    elif isinstance(value, str):
-        is_of_count = "integer" in message or ("int" in message.split() and "float" not in message.split())
-        ways += ["-1"] if is_of_count and not re.fullmatch(r"\s*[-+]?[\d.]+(?:e[-+]?\d+)?\s*", value) else []
-        kinds = ("int", "float") if value.strip().lstrip("+-").isdigit() else ("float", "int")
-        ways += [f"{kind}({text})" for kind in kinds]
-        ways += [f"{library}.{value}"] if value.isidentifier() else []
-    elif isinstance(value, dict):
-        ways += [f"len({text})"] if "integer" in message else []
-        ways += [f"{{str(key): each for key, each in {own}.items()}}"] if "string" in message else []
-        ways += [f"list({own}.values())", f"{own}.values()"]
-    elif isinstance(part, ast.GeneratorExp) or hasattr(value, "__next__"):
-        inner = text[1:-1] if isinstance(part, ast.GeneratorExp) else f"*{text}"
-        ways += [f"[{inner}]"]
-    elif inspect.isroutine(value) or isinstance(value, type):
-        ways += [f"{own}()"]
-        name = getattr(value, "__name__", "")
-        if "Module" in message:
-            kind = next((each for each in dir(nn) if each.lower() == name.replace("_", "")), None)
-            ways += [f"{library}.nn.{kind}()"] if kind else []
-    elif isinstance(part, (ast.Call, ast.BinOp)) and value is MISSING:
-        ways += [f"int({text})", f"{own}.long()", f"{own}.float()", f"{own}.tolist()", f"list({text})"]
-    for way in ways:
+    for way in _write_conversions(part, value, library, message):
         with suppress(SyntaxError):  # of a text that is a word of Python
             yield Edit(part, parse(way))
+
+
+def _write_conversions(part: ast.expr, value: Operand, library: str, message: str) -> list[str]:
+    """Return the texts of what an expression may be converted to, by the kind of its value."""
+    text, own = ast.unparse(part), bracket(part)
+    if isinstance(value, Tensor):
+        return _convert_tensor(own, value, message)
+    if isinstance(value, np.ndarray):
+        arrays = [f"{own}.astype('float32')", f"{own}.astype('int64')", f"{own}.copy()"]
+        return [f"{library}.from_numpy({text})", f"{library}.from_numpy({text}).float()", *arrays]
+    if isinstance(value, tuple) and isinstance(part, ast.Attribute) and part.attr == "shape":
+        return [f"{bracket(part.value)}.numel()", f"{own}[0]", ast.unparse(part.value)]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return [f"{own}.{name}" for name in value._fields]
+    if isinstance(value, (list, tuple)) or isinstance(part, (ast.List, ast.Tuple)):
+        return _convert_items(part, value, library)
+    if is_module(value):
+        parameters = [name for name, each in value._parameters.items() if each is not None]
+        has_items = hasattr(value, "__getitem__")
+        return [f"{own}[0]"] if has_items else [f"{own}.parameters()", *(f"{own}.{name}" for name in parameters)]
+    if isinstance(value, bool) or value is None:
+        return []
+    if isinstance(value, (int, float)):
+        is_integer_wanted = re.search(r"(?<!non-)\bint\b|integer|index|indices", message) is not None
+        whole = [f"int({text})"] if isinstance(value, float) and is_integer_wanted else []
+        return [*whole, f"{library}.tensor({text})", f"({text},)", f"[{text}]"]
+    if isinstance(value, str):
+        return _convert_text(text, value, library, message)
+    if isinstance(value, dict):
+        count = [f"len({text})"] if "integer" in message else []
+        keyed = [f"{{str(key): each for key, each in {own}.items()}}"] if "string" in message else []
+        return [*count, *keyed, f"list({own}.values())", f"{own}.values()"]
+    if isinstance(part, ast.GeneratorExp) or hasattr(value, "__next__"):
+        return [f"[{text[1:-1] if isinstance(part, ast.GeneratorExp) else f'*{text}'}]"]
+    if inspect.isroutine(value) or isinstance(value, type):
+        name = getattr(value, "__name__", "").replace("_", "")
+        kind = next((each for each in dir(nn) if each.lower() == name), None) if "Module" in message else None
+        return [f"{own}()", *([f"{library}.nn.{kind}()"] if kind else [])]
+    if isinstance(part, (ast.Call, ast.BinOp)) and value is MISSING:
+        return [f"int({text})", f"{own}.long()", f"{own}.float()", f"{own}.tolist()", f"list({text})"]
+    return []
+
+
+def _convert_tensor(own: str, x: Tensor, message: str) -> list[str]:
+    """Return a tensor as one of another type, or as its number."""
+    if x.is_complex():
+        ways = [f"{own}.abs()", f"{own}.real"]
+    else:
+        ways = [f"{own}.{kind}()" for kind in _find_types(x, message)]
+    return [*ways, f"{own}.item()"] if x.numel() == 1 and not x.is_floating_point() else ways
+
+
+def _convert_items(part: ast.expr, value: Operand, library: str) -> list[str]:
+    """Return a list or a tuple as one tensor, or as another kind of sequence."""
+    text, own = ast.unparse(part), bracket(part)
+    items = value if isinstance(value, (list, tuple)) else []
+    if items and all(isinstance(each, Tensor) for each in items):
+        return [f"{library}.stack({text})", f"{library}.cat({text})", f"{own}[0]"]
+    if items and all(isinstance(each, np.ndarray) for each in items):
+        return [f"[{library}.from_numpy(x) for x in {text}]", f"{library}.from_numpy(np.stack({text}))"]
+    if items and all(type(each) is tuple and isinstance(each[0], Tensor) for each in items):
+        return [f"[each[0] for each in {text}]"]
+    if items and all(isinstance(each, (list, tuple)) for each in items):
+        return [f"{library}.tensor({text})", f"[{library}.tensor(x) for x in {text}]"]
+    parts = {ast.unparse(each) for each in part.elts} if isinstance(part, ast.Tuple) else set()
+    return [f"{library}.tensor({text})", f"tuple({text})", f"list({text})", *(parts if len(parts) == 1 else [])]
+
+
+def _convert_text(text: str, value: str, library: str, message: str) -> list[str]:
+    """Return a string as the number that it writes, or as the attribute of the library that it names."""
+    is_of_count = "integer" in message or ("int" in message.split() and "float" not in message.split())
+    is_number = re.fullmatch(r"\s*[-+]?[\d.]+(?:e[-+]?\d+)?\s*", value) is not None
+    kinds = ("int", "float") if value.strip().lstrip("+-").isdigit() else ("float", "int")
+    numbers = [*(["-1"] if is_of_count and not is_number else []), *(f"{kind}({text})" for kind in kinds)]
+    return [*numbers, f"{library}.{value}"] if value.isidentifier() else numbers
 
 
 def leave_conversion(part: ast.expr) -> Iterator[Edit]:
