@@ -34,6 +34,8 @@ IS_DOCS = os.environ.get("ADJOINT_DOCS") == "1" or sys.argv[1:2] == ["docs"]
 GROUPS = {ROOT / "requirements.lock": "dev", ROOT / "docs" / "requirements.lock": "docs"}  # of pyproject.toml, by lock
 LOCK = list(GROUPS)[IS_DOCS]
 VENV = ROOT / (".venv-docs" if IS_DOCS else ".venv-oracle" if os.environ.get("ADJOINT_ORACLE") == "1" else ".venv")
+# What is locked while an environment is made: calls that need another one do not wait.
+DOOR = ROOT / {".venv-docs": "docs", ".venv-oracle": "src"}.get(VENV.name, "")
 ORACLE = "torch==2.13.0"  # tests and benchmarks compare with it; not in the lock, for it is large and nothing needs it
 BESIDE_ORACLE = (
     "expecttest==0.3.0",  # which the tables of samples in torch.testing import
@@ -216,7 +218,7 @@ def run(arguments: list[str], variables: Mapping[str, str], *, oracle: bool = Fa
 
 def enter(*, oracle: bool) -> None:
     """Make `.venv` first if need be, and see that it is not remade while this process uses it."""
-    door = os.open(ROOT, os.O_RDONLY)
+    door = os.open(DOOR, os.O_RDONLY)
     os.set_inheritable(door, True)  # what this process becomes or starts holds the door too, even if this one is killed
     hold(door, fcntl.LOCK_SH)
     if not is_ready() or (oracle and not has_oracle()):
@@ -233,7 +235,7 @@ def hold(door: int, how: int) -> None:
     try:
         fcntl.flock(door, how | fcntl.LOCK_NB)
     except BlockingIOError:
-        say("waiting for another call, which uses or makes .venv")
+        say(f"waiting for another call, which uses or makes {VENV.name}")
         fcntl.flock(door, how)
 
 

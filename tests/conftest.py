@@ -1,11 +1,9 @@
 """Settings for all tests: hypothesis profiles, a cache, nothing left behind, marks that have tests skipped."""
 
 import atexit
-import functools
 import gc
 import multiprocessing
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -17,14 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from tests import order
 from tests.order import SEED
+from tests.support.torch_use import find_torch_use, looks_for_torch, mentions_torch
 
 NIGHTLY = os.environ.get("ADJOINT_NIGHTLY") == "1"
 
 ROOT = Path(__file__).parents[1]
-TORCH = re.compile(r"""^ *(import|from) torch\b|["'](safetensors\.)?torch(\.[\w.]+)?["']""", re.MULTILINE)
-SHARED = re.compile(r"^ *from (tests[.\w]+) import", re.MULTILINE)
 
 # Machine code goes to a folder of this run, never to the user's; workers of one run share what the first one compiled.
 if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -40,6 +38,8 @@ if "fork" in multiprocessing.get_all_start_methods():
 settings.register_profile("ci", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("nightly", settings.get_profile("ci"), derandomize=False, max_examples=1000, print_blob=True)
 settings.load_profile("nightly" if NIGHTLY else "ci")
+if not NIGHTLY:  # Hypothesis would draw numbers that stand in the source of all that happens to be imported, too
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +79,16 @@ def asking() -> None:
     overriding.patch_functions()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without the collector, which would walk over those that are there already again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Freeze the objects of all tests: the collector would walk over millions of them again and again."""
     _unasking()
@@ -102,7 +112,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if speaks_of_torch(item.path):
+        if looks_for_torch(item):
             item.add_marker("oracle")
         if not NIGHTLY and item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.skip(reason="nightly: set ADJOINT_NIGHTLY=1"))
@@ -114,15 +124,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave files unread that `-m oracle` would only deselect: most of them, and a run begins sooner."""
     is_test = collection_path.suffix == ".py" and collection_path.is_file()
-    return True if config.option.markexpr == "oracle" and is_test and not speaks_of_torch(collection_path) else None
-
-
-@functools.cache
-def speaks_of_torch(path: Path) -> bool:
-    """Tell whether a test's file, or a file of tests/ that it imports from, imports PyTorch or looks for it."""
-    text = path.read_text(encoding="utf-8")
-    shared = (ROOT / f"{name.replace('.', '/')}.py" for name in SHARED.findall(text))
-    return bool(TORCH.search(text)) or any(speaks_of_torch(other) for other in shared if other.is_file())
+    return True if config.option.markexpr == "oracle" and is_test and not mentions_torch(collection_path) else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -130,19 +132,19 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
     report = yield
     if report.skipped:  # what was half imported is not there for the next file that imports from it
         sys.modules.pop(".".join(collector.path.relative_to(ROOT).with_suffix("").parts), None)
-    _refuse_a_test_that_never_runs(report, collector.path)
+    _refuse_a_test_that_never_runs(report, not report.skipped or find_torch_use(collector.path).whole)
     return report
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, pytest.TestReport]:
     report = yield
-    _refuse_a_test_that_never_runs(report, item.path)
+    _refuse_a_test_that_never_runs(report, item.get_closest_marker("oracle") is not None)
     return report
 
 
-def _refuse_a_test_that_never_runs(report: pytest.TestReport | pytest.CollectReport, path: Path) -> None:
+def _refuse_a_test_that_never_runs(report: pytest.TestReport | pytest.CollectReport, is_run_beside: bool) -> None:
     """Fail what is skipped for want of PyTorch and would not be run by `-m oracle` either."""
-    if report.skipped and "could not import 'torch" in str(report.longrepr) and not speaks_of_torch(path):
+    if report.skipped and "could not import 'torch" in str(report.longrepr) and not is_run_beside:
         report.outcome = "failed"
-        report.longrepr = f"{report.nodeid} needs PyTorch, which speaks_of_torch in tests/conftest.py does not see"
+        report.longrepr = f"{report.nodeid} needs PyTorch, which tests/support/torch_use.py does not see"

@@ -1,7 +1,8 @@
 """The order of tests, and the cases of sweeps that a run takes: both of chance, and the seed repeats both.
 
 No test may rest on another, so the order differs from run to run. A sweep is a test of very many like cases, marked
-`sweep(n)`: a run of whole folders takes one of every n of them. All run nightly, and where files, tests or `-k` ask.
+`sweep(n)`: a run of whole folders takes one of every n of them, and leaves out what is marked `nightly`. All run
+nightly, and where files, tests or `-k` ask.
 """
 
 import hashlib
@@ -60,15 +61,18 @@ def takes_whole_sweeps(config: pytest.Config) -> bool:
 
 
 def sample_sweeps(nodes: Sequence[pytest.Item | pytest.Collector]) -> list[pytest.Item | pytest.Collector]:
-    """Leave one of every n cases of each test that is marked `sweep(n)`, the others as they are.
+    """Leave one of every n cases of each test that is marked `sweep(n)`, no nightly one, the others as they are.
 
     The one is drawn from n neighbours in the table of cases, which are alike: no region of a table is left out.
     """
     left: list[pytest.Item | pytest.Collector] = []
     cases: defaultdict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     for node in nodes:
-        mark = node.get_closest_marker("sweep") if isinstance(node, pytest.Function) else None
-        if mark is None or node.get_closest_marker("nightly"):
+        is_test = isinstance(node, pytest.Function)
+        if is_test and node.get_closest_marker("nightly"):
+            continue
+        mark = node.get_closest_marker("sweep") if is_test else None
+        if mark is None:
             left.append(node)
         else:
             cases[node.nodeid.partition("[")[0], mark.args[0]].append(node)

@@ -15,6 +15,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "adjoint"
 LEVELS = ("load", "late", "typing")  # each has the imports of those before it too
+STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
 MAX_ENTRIES, MAX_TOP_ENTRIES = 20, 26
 
 Graph = Mapping[str, Mapping[str, int]]  # of each module what it imports, and in which line
@@ -36,9 +37,8 @@ def read_package(root: Path) -> dict[str, list[Import]]:
     modules = {}
     for path in sorted(root.rglob("*.py")):
         folder = [root.name, *path.parent.relative_to(root).parts]
-        tree = ast.parse(path.read_text(encoding="utf-8"))
         module = ".".join(folder if path.stem == "__init__" else [*folder, path.stem])
-        modules[module] = list(find_imports(tree, folder))
+        modules[module] = list(find_imports(path.read_text(encoding="utf-8"), folder))
     return modules
 
 
@@ -48,7 +48,7 @@ def import_graph(modules: Mapping[str, list[Import]], level: str) -> Graph:
     graph: dict[str, dict[str, int]] = {}
     for module, imports in modules.items():
         arrows = graph[module] = {}
-        for found in imports:
+        for found in sorted(imports, key=lambda found: found.line):
             full = f"{found.base}.{found.name}"
             target = full if full in modules else found.base
             if found.level in allowed and target in modules and target != module:
@@ -56,10 +56,13 @@ def import_graph(modules: Mapping[str, list[Import]], level: str) -> Graph:
     return graph
 
 
-def find_imports(tree: ast.Module, folder: list[str]) -> Iterator[Import]:
+def find_imports(source: str, folder: list[str]) -> Iterator[Import]:
     """Find every import in a module of this folder."""
-
-    def visit(node: ast.AST, level: str) -> Iterator[Import]:
+    # expressions, which are most of a tree, can only import by calls
+    kinds = (ast.AST,) if "import_module" in source or "__import__" in source else STATEMENTS
+    waiting: list[tuple[ast.AST, str]] = [(ast.parse(source), "load")]
+    while waiting:
+        node, level = waiting.pop()
         match node:
             case ast.Import():
                 for alias in node.names:
@@ -74,19 +77,17 @@ def find_imports(tree: ast.Module, folder: list[str]) -> Iterator[Import]:
                 args=[ast.Constant(str() as name), *_],
             ):
                 yield Import(level, name, "", node.lineno)
-        for field, value in ast.iter_fields(node):
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.AST):
-                    yield from visit(child, level_inside(node, field, level))
-
-    return visit(tree, "load")
+        for part, value in ast.iter_fields(node):
+            inner = [child for child in (value if isinstance(value, list) else [value]) if isinstance(child, kinds)]
+            inside = level_inside(node, part, level) if inner else level
+            waiting += [(child, inside) for child in inner]
 
 
-def level_inside(node: ast.AST, field: str, level: str) -> str:
-    """Return the level of imports in this field of a node that is itself at `level`."""
-    if isinstance(node, ast.If) and field == "body" and "TYPE_CHECKING" in ast.unparse(node.test):
+def level_inside(node: ast.AST, part: str, level: str) -> str:
+    """Return the level of imports in this part of a node that is itself at `level`."""
+    if isinstance(node, ast.If) and part == "body" and "TYPE_CHECKING" in ast.unparse(node.test):
         return "typing"
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and field == "body" and level == "load":
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and part == "body" and level == "load":
         return "late"
     return level
 

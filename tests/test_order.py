@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.conftest import speaks_of_torch
 from tests.order import takes_whole_sweeps
+from tests.support.torch_use import find_torch_use, mentions_torch
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
@@ -31,6 +31,8 @@ def test_seed_tells_the_order_and_a_file_stays_together() -> None:
     for order in orders:
         files = [name.partition("::")[0] for name in order]
         assert len(list(dict.fromkeys(files))) == 1 + sum(a != b for a, b in pairwise(files))
+    few = collected(1, FILES[0])
+    assert few == [name for name in orders[0] if name in few]
 
 
 def test_folders_within_folders_are_shuffled_too(tmp_path: Path) -> None:
@@ -46,12 +48,6 @@ def test_folders_within_folders_are_shuffled_too(tmp_path: Path) -> None:
     one, other = (collected(seed, "suite", folder=tmp_path) for seed in (1, 2))
     assert one != sorted(one) == sorted(other) != other
     assert one != other
-
-
-def test_fewer_files_keep_their_order() -> None:
-    several = collected(1, *FILES)
-    few = collected(1, FILES[0])
-    assert few == [name for name in several if name in few]
 
 
 def make_suite(folder: Path, text: str) -> None:
@@ -109,8 +105,51 @@ def test_sweeps_are_whole_at_night_and_for_who_names_what_runs(
         ("serialization/test_safetensors.py", True),
     ],
 )
-def test_files_that_compare_with_pytorch_are_known(file: str, expected: bool) -> None:
-    assert speaks_of_torch(TESTS / file) == expected
+def test_files_that_mention_pytorch_are_known(file: str, expected: bool) -> None:
+    assert mentions_torch(TESTS / file) == expected
+
+
+CASES_WITH_PYTORCH = """
+try:
+    import torch
+except ImportError:
+    torch = None
+CASES = []
+CASES.append(torch)
+
+@parametrize("case", CASES)
+def test(case): ...
+
+def other(): ...
+"""
+HELPERS = """
+from tests.support.derivatives import assert_as_torch, right
+
+def test(): right()
+
+def other(): assert_as_torch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "names"),
+    [
+        ("import torch", True, {"torch"}),
+        ("torch: Any = pytest.importorskip('torch')\ndef test(): ...", True, {"torch"}),
+        ("from tests.support.oracle import same as alike", True, {"alike"}),
+        ("def test():\n    import torch", False, {"test"}),
+        ("def f(): return find_spec('torch')\ndef test(): f()\ndef other(): ...", False, {"f", "test"}),
+        ("@pytest.fixture\ndef theirs():\n    pytest.importorskip('torch.nn')\ndef test(theirs): ...",
+         False, {"theirs", "test"}),
+        ("class Tests:\n    def setup(self):\n        self.torch = importorskip('torch')", False, {"Tests"}),
+        (CASES_WITH_PYTORCH, False, {"torch", "CASES", "test"}),
+        (HELPERS, False, {"assert_as_torch", "other"}),
+        ("PROGRAM = 'import torch'\ndef test(): run(PROGRAM)", False, set()),
+    ],
+)  # fmt: skip
+def test_tests_that_look_for_pytorch_are_known(text: str, whole: bool, names: set[str], tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(text)
+    assert find_torch_use(tmp_path / "test_it.py") == (whole, names)
 
 
 def test_the_last_lines_of_a_run_are_its_failures_with_their_lines(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ What PyTorch or Python dictate stands in the tables below, each with its reason.
 
 import ast
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -52,10 +54,33 @@ RATCHETS = {
 }  # fmt: skip
 
 
+@dataclass
+class Survey:
+    """What one walk over the package has found; syntax trees, which are large, are not kept."""
+
+    functions: dict[str, str] = field(default_factory=dict)  # the file of each name
+    classes: Counter[str] = field(default_factory=Counter)
+    constants: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # of each file
+    helpers: list[str] = field(default_factory=list)  # private functions of at most three lines
+    uses_of_any: int = 0
+
+
 @cache
-def trees() -> dict[Path, ast.Module]:
-    """Return the syntax tree of each module."""
-    return {path: ast.parse(text) for path, text in SOURCES.items()}
+def survey() -> Survey:
+    """Walk over each module once."""
+    found = Survey()
+    for path, text in SOURCES.items():
+        tree, name = ast.parse(text), str(path.relative_to(PACKAGE))
+        found.constants[name] += find_assigned_names(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                found.uses_of_any += node.id == "Any"
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.functions[node.name] = name
+                found.helpers += [node.name] if is_short_helper(node) else []
+            elif isinstance(node, ast.ClassDef):
+                found.classes[node.name] += 1
+    return found
 
 
 def is_participle(name: str) -> bool:
@@ -67,32 +92,24 @@ def is_participle(name: str) -> bool:
 
 
 def test_no_function_is_named_by_a_bare_participle() -> None:
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    names = {node.name: path for path, tree in trees().items() for node in ast.walk(tree) if isinstance(node, kinds)}
-    found = {name: str(path.relative_to(PACKAGE)) for name, path in names.items() if is_participle(name)}
+    found = {name: path for name, path in survey().functions.items() if is_participle(name)}
     assert found.keys() == PARTICIPLES_OF_OTHERS.keys(), found
 
 
 def test_a_class_name_has_one_class() -> None:
-    names = Counter(node.name for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    assert {name for name, count in names.items() if count > 1} == CLASSES_OF_OTHERS.keys()
+    assert {name for name, count in survey().classes.items() if count > 1} == CLASSES_OF_OTHERS.keys()
 
 
-@pytest.mark.parametrize("path", [pytest.param(path, id=str(path.relative_to(PACKAGE))) for path in SOURCES])
-def test_no_constant_is_an_adjective(path: Path) -> None:
-    assigned = (node for node in trees()[path].body if isinstance(node, ast.Assign | ast.AnnAssign))
+def test_no_constant_is_an_adjective() -> None:
+    found = {path: ADJECTIVES.intersection(n.strip("_") for n in names) for path, names in survey().constants.items()}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def find_assigned_names(tree: ast.Module) -> Iterator[str]:
+    """Find the names that statements of a module assign."""
+    assigned = (node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign))
     names = (node for each in assigned for node in ast.walk(each) if isinstance(node, ast.Name))
-    stored = (node.id for node in names if isinstance(node.ctx, ast.Store))
-    assert [name for name in stored if name.strip("_") in ADJECTIVES] == []
-
-
-def find_one_use_helpers() -> dict[Path, list[str]]:
-    """Return, by module, the private functions of at most three lines that are named once beside their definition."""
-    uses = Counter(word for text in SOURCES.values() for word in re.findall(r"[A-Za-z_]\w*", text))
-    return {
-        path: [f.name for f in ast.walk(tree) if is_short_helper(f) and uses[f.name] == 2]
-        for path, tree in trees().items()
-    }
+    return (node.id for node in names if isinstance(node.ctx, ast.Store))
 
 
 def is_short_helper(node: ast.AST) -> bool:
@@ -105,12 +122,12 @@ def is_short_helper(node: ast.AST) -> bool:
 
 def test_figures_only_fall() -> None:
     text = "\n".join(SOURCES.values())
-    names = (node for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.Name))
     short = [p for p, source in SOURCES.items() if p.name != "__init__.py" and source.count("\n") < 60]
+    uses = Counter(re.findall(r"[A-Za-z_]\w*", text))
     figures = {
-        "Any": sum(node.id == "Any" for node in names), "type: ignore": text.count("type: ignore"),
-        "fmt: skip": text.count("fmt: skip"), "files under 60 lines": len(short),
-        "helpers of one use": sum(map(len, find_one_use_helpers().values())),
+        "Any": survey().uses_of_any, "type: ignore": text.count("type: ignore"), "fmt: skip": text.count("fmt: skip"),
+        "files under 60 lines": len(short),
+        "helpers of one use": sum(uses[name] == 2 for name in survey().helpers),  # and their definition
     }  # fmt: skip
     assert {name: count for name, count in figures.items() if count > RATCHETS[name]} == {}
 

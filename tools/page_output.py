@@ -56,7 +56,7 @@ def outputs(page: str, stem: str) -> dict[int, str]:
         file = Path(folder, f"{stem}.py")
         file.write_text("\n".join(lines), encoding="utf-8")
         variables = {**environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"}
-        command = [sys.executable, file.name]
+        command = [sys.executable, "-W", "error", file.name]
         done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, encoding="utf-8", check=False)
     if done.returncode:
         raise RuntimeError(f"{stem}: the page does not run\n{done.stderr}")

@@ -5,11 +5,12 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sklearn")
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "examples" / "digits.py"
@@ -17,8 +18,8 @@ VOID = {"br", "meta"}  # the elements without an end that the page uses
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run the demo as a program whose warnings are errors, without the user's cache."""
-    own = {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "ADJOINT_NO_CACHE": "1"}
+    """Run the demo as a program whose warnings are errors."""
+    own = {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     environment = {**os.environ, **own, **variables}
     command = [sys.executable, "-W", "error", str(PROGRAM), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, encoding="utf-8", check=False)

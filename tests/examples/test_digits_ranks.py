@@ -3,12 +3,13 @@
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from tests.support.ranks import environment_of_ranks, why_mpi_fails
 
-pytest.importorskip("sklearn")
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "digits_ranks.py"
 

@@ -4,12 +4,13 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("llvmlite")
-pytest.importorskip("sklearn")
+pytestmark = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
 PROGRAM = Path(__file__).parents[2] / "examples" / "digits_web.py"
 
 

@@ -109,9 +109,9 @@ REFUSED: dict[str, tuple[Step, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.sweep(3)  # each op in one of the uses
 @pytest.mark.parametrize("use", ["returned", "unused", "overwritten"])
+@pytest.mark.parametrize("name", REFUSED)
 def test_a_compiled_step_raises_and_leaves_what_the_eager_one_leaves(name: str, use: str) -> None:
     function, arguments = REFUSED[name]
     state, counts = ad.zeros(3), {"before": 0, "after": 0}
@@ -154,7 +154,7 @@ OF_NUMBER: dict[str, Callable[[Any, int], Any]] = {
 INTEGER_DTYPES = [ad.uint8, ad.int8, ad.int16, ad.int32, ad.int64]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)  # each op in one of the types
 @pytest.mark.parametrize("dtype", INTEGER_DTYPES, ids=str)
 @pytest.mark.parametrize("name", OF_NUMBER)
 def test_numbers_wrap_in_a_compiled_step_as_in_eager_code(name: str, dtype: Any) -> None:

@@ -49,7 +49,7 @@ GROWTH = (
 import gc, os, statistics, sys
 resident = lambda: int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 sizes = []
-for window in range(6):
+for window in range(5):
     for i in range(int(sys.argv[1])):
         step = training(2.0 + window + i / 1000)  # kernels of its own
         step(x, y), step(x, y), step(x[:3], y[:3])
@@ -224,7 +224,7 @@ def said(process: subprocess.Popen[str]) -> list[str]:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs Linux's account of resident memory")
 def test_a_dropped_function_leaves_little_memory() -> None:
-    (growth,) = said(start(GROWTH, 200 if NIGHTLY else 10))
+    (growth,) = said(start(GROWTH, 200 if NIGHTLY else 7))
     kept = float(growth)
     assert kept < MOST, f"each compiled function that was dropped and collected left {kept:.1f} KB behind"
 

@@ -236,8 +236,9 @@ def load_what_is_imported_late(tmp_path_factory: Any) -> None:
                 load(path, mmap=mapped)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.sweep(3)  # each file in one of the ways
 @pytest.mark.parametrize("way", ["file", "path", "mapped"])
+@pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_file_is_a_clear_error(name: str, way: str, tmp_path: Any) -> None:
     data, message = HOSTILE[name]
     path = tmp_path / "evil.pt"

@@ -99,7 +99,9 @@ def environment_of_ranks() -> dict[str, str]:
     # the launchers' variables are none of these ranks'; lines that are written in pieces mix with those of other ranks
     dropped = ("PMI", "OMPI", "TORCHELASTIC", "PYTHONUNBUFFERED")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    return {**kept, "PYTHONPATH": os.pathsep.join([*PATHS, str(Path(__file__).parents[2])]), "OMP_NUM_THREADS": "1"}
+    own = {"PYTHONPATH": os.pathsep.join([*PATHS, str(Path(__file__).parents[2])]), "OMP_NUM_THREADS": "1"}
+    own["MPIR_CVAR_ENABLE_HEAVY_YIELD"] = "1"  # ranks that wait sleep: there are more of them than processors
+    return {**kept, **own}
 
 
 def free_ports(count: int = 1) -> int:

@@ -20,8 +20,18 @@ ASKS = [
 ]
 
 
-@pytest.mark.parametrize(("ask", "kind", "name"), ASKS, ids=[ask for ask, _, _ in ASKS])
-def test_a_missing_name_is_told_with_its_line(tmp_path: Path, ask: str, kind: str, name: str) -> None:
+def test_each_missing_name_is_told_with_its_line(tmp_path: Path) -> None:
+    lines = ["import torch"]
+    for ask, kind, _ in ASKS:
+        lines += ["try:", f"    {ask}", f"except {kind} as error:", "    print(type(error).__name__, error)"]
+    told = run(tmp_path, "script.py", script="\n".join(lines)).out.splitlines()
+    for i, ((_, kind, name), line) in enumerate(zip(ASKS, told, strict=True)):
+        assert line.startswith(f"{kind} ")
+        assert f"has no {name} ({tmp_path / 'script.py'}:{4 * i + 3}); docs/coverage.md" in line
+
+
+@pytest.mark.parametrize(("ask", "kind", "name"), [ASKS[0], ASKS[3], ASKS[6]])
+def test_a_missing_name_ends_a_script_at_its_own_line(tmp_path: Path, ask: str, kind: str, name: str) -> None:
     done = run(tmp_path, "script.py", script=f"import torch\n\n{ask}\n")
     assert done.status == 1
     line = done.error.splitlines()[-1]

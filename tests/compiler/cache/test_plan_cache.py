@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -65,34 +66,48 @@ def kept(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.plan"))
 
 
-def test_another_process_takes_the_plan_and_needs_neither_passes_nor_llvm(tmp_path: Path) -> None:
-    first = said(tmp_path / "cache", PYTHONHASHSEED="1")
-    assert len(kept(tmp_path / "cache")) == 1
-    second = said(tmp_path / "cache", PYTHONHASHSEED="2")
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A cache that one process has filled, which tests copy, and what that process said."""
+    directory = tmp_path_factory.mktemp("first") / "cache"
+    return directory, said(directory, PYTHONHASHSEED="1")
+
+
+@pytest.fixture
+def filled(first_run: tuple[Path, list[str]], tmp_path: Path) -> Path:
+    return shutil.copytree(first_run[0], tmp_path / "cache")
+
+
+def test_another_process_takes_the_plan_and_needs_neither_passes_nor_llvm(
+    first_run: tuple[Path, list[str]], filled: Path
+) -> None:
+    first = first_run[1]
+    assert len(kept(filled)) == 1
+    second = said(filled, PYTHONHASHSEED="2")
     assert first[1] == "True True"
     assert second[1] == f"False {not elf_loader.SUPPORTED_HOST}"
     assert first[0] == second[0]
     assert first[2:] == second[2:]
 
 
-def test_what_is_damaged_is_made_again(tmp_path: Path) -> None:
-    first = said(tmp_path / "cache")
-    (path,) = kept(tmp_path / "cache")
+def test_what_is_damaged_is_made_again(first_run: tuple[Path, list[str]], filled: Path) -> None:
+    first = first_run[1]
+    (path,) = kept(filled)
     whole = path.read_bytes()
     path.write_bytes(whole[:-100] + bytes(100))
-    second = said(tmp_path / "cache")
+    second = said(filled)
     assert second[1].startswith("True")
     assert (first[0], first[2:]) == (second[0], second[2:])
-    assert kept(tmp_path / "cache") == [path]
-    assert said(tmp_path / "cache")[1].startswith("False")
+    assert kept(filled) == [path]
+    assert said(filled)[1].startswith("False")
 
 
-def test_a_kernel_that_is_gone_is_written_again(tmp_path: Path) -> None:
-    first = said(tmp_path / "cache")
-    for path in (tmp_path / "cache").iterdir():
+def test_a_kernel_that_is_gone_is_written_again(first_run: tuple[Path, list[str]], filled: Path) -> None:
+    first = first_run[1]
+    for path in filled.iterdir():
         if "." not in path.name:
             path.unlink()
-    second = said(tmp_path / "cache")
+    second = said(filled)
     assert second[1] == "False True"
     assert (first[0], first[2:]) == (second[0], second[2:])
 

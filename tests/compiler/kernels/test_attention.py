@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from tests.support.kernels.single import Guarded
+from tests.support.kernels.single import Guarded, emit_object
 
 import adjoint as ad
 import adjoint.nn.functional as F
@@ -146,7 +146,7 @@ def run(
     made: LoweredAttention, arrays: Sequence[Any], shape: tuple[int, ...], dtype: Any, target: Target, back: bool
 ) -> Any:
     """What the kernel writes, its tiles in either order, with the scratch memory of one of two threads."""
-    engine = load([target.emit_object(made.text)])
+    engine = load([emit_object(target, made.text)])
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(engine.address(made.name))
     out = Guarded(shape, dtype, math.nan)
     scratch = Guarded((2, made.scratch), np.uint8, 0xFF)

@@ -114,6 +114,7 @@ ROWS = [[1.0, -2.0, 0.5], [np.nan, 1.0, 2.0], [np.inf, -1.0, 1.0], [-np.inf, np.
         [88.0, -88.0, 89.0]]  # fmt: skip
 
 
+@pytest.mark.sweep(3)  # each function with rows of one length
 @pytest.mark.parametrize("repeated", [1, 3, 23])
 @pytest.mark.parametrize("name", FOLDS)
 def test_folds(name: str, repeated: int) -> None:

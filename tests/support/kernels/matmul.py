@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
+from tests.support.kernels.single import emit_object
 
 from adjoint.compiler.kernels.kernel import Prepare, ResultRegister
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER
@@ -20,6 +22,7 @@ from adjoint.compiler.llvm.types import Reg, from_dtype
 Array = np.ndarray[Any, Any]
 
 
+@cache
 def narrowed() -> Target:
     """This machine without its 512-bit registers."""
     host = target.host()
@@ -73,7 +76,7 @@ def multiply(
     x, y = _aligned(x, y)
     if out is None:
         out = np.zeros((*x.shape[:-1], y.shape[-1]), x.dtype)
-    loaded = engine.load([machine.emit_object(write(product, _strides(out)))])
+    loaded = engine.load([emit_object(machine, write(product, _strides(out)))])
     scratch = np.full(product.scratch + 128, 0xFF, np.uint8)  # NaN in any float type
     start = -scratch.ctypes.data % 64
     table = (ctypes.c_void_p * 4)(x.ctypes.data, y.ctypes.data, out.ctypes.data, scratch.ctypes.data + start)

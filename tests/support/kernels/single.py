@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,12 @@ from adjoint.core.op.spec import Spec
 
 GUARD = 64  # bytes around an array which must stay as they are
 MARK = 0xA5
+
+
+@cache
+def emit_object(machine: Target, text: str) -> bytes:
+    """A kernel's code for a machine: tests of other operands, and of tiles in another order, use it again."""
+    return machine.emit_object(text)
 
 
 class Native:

@@ -64,8 +64,9 @@ def both_directions(pool: Any, dtype: Any, target: Target | None = None, flat: b
         check(max_pool_input, g, image, target=target, flat=flat, **windows)
 
 
-@pools
+@pytest.mark.sweep(2)
 @dtypes
+@pools
 def test_pools(pool: Any, dtype: Any) -> None:
     both_directions(pool, dtype)
 

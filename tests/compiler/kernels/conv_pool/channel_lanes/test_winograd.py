@@ -103,8 +103,9 @@ def check_directions(
 
 
 @pytest.mark.usefixtures("_always")
-@layers
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("flat", [True, False], ids=["flat", "apart"])
+@layers
 def test_layers(layer: Any, flat: bool) -> None:
     check_directions(*draw(layer), flat=flat)
 
@@ -117,17 +118,19 @@ def test_layers_on_a_narrow_machine(layer: Any) -> None:
 
 
 @pytest.mark.usefixtures("_always")
-@pytest.mark.parametrize("layer", [*WINDOWS.values(), *DILATED_WINDOWS.values()], ids=[*WINDOWS, *DILATED_WINDOWS])
+@pytest.mark.sweep(4)  # each layer in one of the ways
 @pytest.mark.parametrize("flat", [True, False], ids=["flat", "apart"])
 @pytest.mark.parametrize("target", [None, NARROW], ids=["this machine", "narrow"])
+@pytest.mark.parametrize("layer", [*WINDOWS.values(), *DILATED_WINDOWS.values()], ids=[*WINDOWS, *DILATED_WINDOWS])
 def test_windows_of_other_sizes(layer: Any, flat: bool, target: Target | None) -> None:
     check_directions(*draw(layer), target, flat)
 
 
 @pytest.mark.usefixtures("_always")
-@pytest.mark.parametrize("layer", DILATED.values(), ids=DILATED)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("flat", [True, False], ids=["flat", "apart"])
 @pytest.mark.parametrize("target", [None, NARROW], ids=["this machine", "narrow"])
+@pytest.mark.parametrize("layer", DILATED.values(), ids=DILATED)
 def test_taps_that_are_apart(layer: Any, flat: bool, target: Target | None) -> None:
     check_directions(*draw(layer), target, flat)
 
