@@ -272,7 +272,7 @@ def test_forward(text: str, inputs: Any, mode: str, floating: Any) -> None:
         agree(make, inputs, floating)
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     ("floating", "optimizer"), some_by_day(("float32", "adam"), ("float64", "sgd"), others=[*OPTIMIZERS])
 )
@@ -327,7 +327,7 @@ def run(function: Any, state: Any, tensors: list[Any], seed: int) -> list[tuple[
 EDGES = [np.nan, np.inf, 1e-40, *(pytest.param(x, marks=pytest.mark.nightly) for x in (-np.inf, -0.0, -3e38, 90.0))]
 
 
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("edge", EDGES)
 @pytest.mark.parametrize(("text", "inputs"), CASES, ids=IDS)
 def test_an_edge_among_the_inputs(text: str, inputs: Any, edge: float) -> None:

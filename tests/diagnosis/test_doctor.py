@@ -76,7 +76,7 @@ def examine(text: str, folder: Path) -> Report:
     return report
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(3)
 @EACH
 def test_mistake_is_found_with_its_line_and_name(mistake: Mistake, tmp_path: Path) -> None:
     report = examine(mistake.mistaken, tmp_path)
@@ -88,7 +88,7 @@ def test_mistake_is_found_with_its_line_and_name(mistake: Mistake, tmp_path: Pat
     assert found[0].problem in str(report)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @EACH
 def test_corrected_program_has_no_finding(mistake: Mistake, tmp_path: Path) -> None:
     assert str(examine(mistake.corrected, tmp_path)).startswith("doctor: nothing found")
@@ -98,7 +98,7 @@ SOUND_TEXTS = read_blocks("sound_values.txt") | read_blocks("sound_threads.txt")
 SOUND = SOUND_PROGRAMS | SOUND_OPTIONS | SOUND_MODELS | SOUND_TEXTS
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("source", [pytest.param(source, id=title) for title, source in SOUND.items()])
 def test_sound_program_has_no_finding(source: str, tmp_path: Path) -> None:
     assert str(examine(PRELUDE + source, tmp_path)).startswith("doctor: nothing found")

@@ -157,7 +157,7 @@ def leaked(step: Callable[[], Any], steps: int) -> int:
         tracemalloc.start()  # which makes steps several times slower
         gc.collect()  # empties Python's lists of freed tuples too
         held = [tracemalloc.get_traced_memory()[0]]
-        for _ in range(3):
+        for _ in range(5):
             for _ in range(steps):
                 step()
             assert gc.collect() == 0  # there are no cycles
@@ -170,7 +170,7 @@ def leaked(step: Callable[[], Any], steps: int) -> int:
 
 @pytest.mark.claim("P23")
 @pytest.mark.sweep(3)
-@pytest.mark.parametrize("steps", [200, pytest.param(10_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("steps", [150, pytest.param(10_000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
 def test_nothing_is_left(loop: Callable[[Any], None], steps: int) -> None:
     x = leaf()
@@ -178,7 +178,7 @@ def test_nothing_is_left(loop: Callable[[Any], None], steps: int) -> None:
 
 
 @pytest.mark.claim("P23")
-@pytest.mark.parametrize("steps", [200, pytest.param(10_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("steps", [150, pytest.param(10_000, marks=pytest.mark.nightly)])
 def test_training_leaves_nothing(steps: int) -> None:
     assert leaked(training(), steps) < 8 * min(steps, 500)
 

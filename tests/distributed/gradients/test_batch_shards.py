@@ -15,7 +15,7 @@ from adjoint.core.runtime.text_table import pluralize
 from adjoint.distributed.gradients.batch_shards import call_by_shards, count_own_shards
 
 SHARDS, ROWS = 4, 12
-RANKS = (1, 2, 4, 8) if os.environ.get("ADJOINT_NIGHTLY") == "1" else (1, 2, 4)
+RANKS = (1, 2, 4, 8) if os.environ.get("ADJOINT_NIGHTLY") == "1" else (1, 4)
 
 
 class Tied(nn.Module):
