@@ -141,6 +141,19 @@ def test_oracle_has_an_environment_of_its_own_even_in_ci(
     assert (module.VENV.name, module.oracle_wanted()) == (folder, oracle == "1")
 
 
+def test_a_call_waits_for_none_that_uses_another_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    doors = []
+    for variable in ("", "ADJOINT_ORACLE", "ADJOINT_DOCS"):
+        with monkeypatch.context() as patch:
+            patch.delenv("ADJOINT_ORACLE", raising=False)
+            patch.delenv("ADJOINT_DOCS", raising=False)
+            if variable:
+                patch.setenv(variable, "1")
+            doors.append(load().DOOR)
+    assert len(set(doors)) == 3
+    assert all(door.is_dir() for door in doors)
+
+
 @pytest.mark.parametrize("failing", [None, 3])
 def test_nightly_runs_the_long_tests_and_then_ten_orders(
     failing: int | None, dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -134,7 +134,7 @@ def fault(case: tuple[Any, ...]) -> str | None:
     return None if eager == compiled else f"{case}: eager {eager}, compiled {compiled}"
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("seed", range(10))
 def test_faults(seed: int) -> None:
     faults = filter(None, map(fault, random.Random(seed).sample(ALL, EACH)))

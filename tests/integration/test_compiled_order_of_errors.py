@@ -34,6 +34,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("when", [0, 1, 3])
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("refusal", REFUSALS)

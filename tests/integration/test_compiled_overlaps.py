@@ -157,6 +157,7 @@ def compare(seed: int) -> tuple[str | None, list[str]]:
     return differences(compiled, eager), [str(w.message) for w in told]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("first", range(0, 120, 10))
 def test_memory_seen_by_several_tensors(first: int) -> None:
     for seed in range(first, first + 10):

@@ -130,6 +130,7 @@ def run(name: str, count: int) -> int:
     return sum(len(text) for text in {kernel.text for kernel in compiled._program().kernels.values()})
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", LOOPS)
 def test_longer_loops_take_no_more_code(name: str) -> None:
     assert run(name, LONG) <= GROWTH_OF_OTHERS.get(name, MAX_GROWTH) * run(name, SHORT)

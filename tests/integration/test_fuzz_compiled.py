@@ -24,7 +24,7 @@ def check(first: int, native: int) -> None:
             pytest.fail(f"program {number}: {difference(short)}\n{short}")
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(10)
 @pytest.mark.parametrize("first", range(0, 500, EACH))
 def test_programs(first: int) -> None:
     check(first, native=4)  # half of the time would go to LLVM

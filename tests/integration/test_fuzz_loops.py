@@ -24,7 +24,7 @@ def check(first: int) -> None:
             pytest.fail(f"loop {number}: {fault(short)}\n{short}")
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("first", range(0, 100, EACH))
 def test_loops(first: int) -> None:
     check(first)

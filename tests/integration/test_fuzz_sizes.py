@@ -18,7 +18,7 @@ def check(first: int) -> None:
         assert found is None, f"step {number}: {found}\n{text}"
 
 
-@pytest.mark.sweep(8)
+@pytest.mark.sweep(20)
 @pytest.mark.parametrize("first", range(0, 200, EACH))
 def test_steps(first: int) -> None:
     check(first)

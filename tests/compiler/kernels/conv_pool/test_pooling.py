@@ -71,6 +71,7 @@ def test_pools(pool: Any, dtype: Any) -> None:
     both_directions(pool, dtype)
 
 
+@pytest.mark.sweep(2)
 @pools
 def test_pools_with_their_dimensions_apart(pool: Any) -> None:
     both_directions(pool, np.float32, flat=False)

@@ -51,6 +51,7 @@ def with_gradient(function: Any) -> Any:
     return step
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", CASES)
 def test_pooling_of_any_size(name: str) -> None:
     function, sizes = CASES[name]

@@ -131,7 +131,7 @@ def train(seed: int, compiled: bool) -> list[np.ndarray]:
     return [v.detach().numpy().copy() for v in (*results, *loop.parameters())]
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.nightly] if n >= 8 else []) for n in range(60)])
 def test_a_random_loop_leaves_what_the_eager_one_leaves(seed: int) -> None:
     for found, expected in zip(train(seed, compiled=True), train(seed, compiled=False), strict=True):

@@ -41,13 +41,14 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel_conv_plan, "MAX_TIME", 1e9)
 
 
-@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f4", "f8"])
+@pytest.mark.sweep(3)  # each layer and type in one of the ways
 @pytest.mark.parametrize(
     ("target", "flat"),
     [(None, True), (None, False), (NARROW, True)],
     ids=["host", "apart", "narrow"],
 )
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f4", "f8"])
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
 def test_layers(layer: Any, dtype: Any, target: Target | None, flat: bool) -> None:
     shape, weights, stride, padding, dilation = layer
     settings: Any = {"stride": stride, "padding": padding, "dilation": dilation, "groups": 1}
