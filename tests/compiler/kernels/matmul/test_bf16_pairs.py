@@ -93,7 +93,7 @@ def verify(result: Array, x: Array, y: Array, way: Way) -> None:
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_products_of_all_layouts(layout: str, way: Way) -> None:
-    for m, n, k in SHAPES:
+    for m, n, k in SHAPES[:: 2 if way.emulated else 1]:
         if k > 1:
             check(matrix(m, k, layout=layout[0]), matrix(k, n, layout=layout[1], seed=1), way)
 

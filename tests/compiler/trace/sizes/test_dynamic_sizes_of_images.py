@@ -70,6 +70,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_images(name: str) -> None:
     shapes = [(2, 3, *size) for size in IMAGES]
@@ -115,6 +116,7 @@ def make_classifier() -> nn.Module:
 EVEN = ((12, 14), (20, 18), (32, 18), (16, 16), (6, 40), (64, 66))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("make", "shapes"),
     [
