@@ -40,7 +40,7 @@ WRITES: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize(("i", "first"), list(enumerate(ALIASES)), ids=lambda each: str(each))
@@ -96,7 +96,7 @@ AFTER: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize("before", BEFORE)
 @pytest.mark.parametrize("value", VALUES)
