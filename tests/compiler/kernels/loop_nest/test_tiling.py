@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ from tests.support.kernels.single import Guarded
 from tests.support.tracing import fused
 
 import adjoint as ad
-from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace
+from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace, space_of
 from adjoint.compiler.kernels.loop_nest.loop_nest import lower
-from adjoint.compiler.kernels.loop_nest.tiling import choose_lanes
+from adjoint.compiler.kernels.loop_nest.tiling import choose_lanes, find_square_reads
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import Target, host
 
@@ -137,3 +138,40 @@ def test_a_compiled_softmax_is_the_eager_one() -> None:
     x = np.random.default_rng(2).standard_normal((5, 128)).astype(np.float32)
     ours = ad.compile(softmax)(ad.from_numpy(x)).numpy()
     np.testing.assert_allclose(ours, softmax(ad.from_numpy(x)).numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize(("dtype", "shape"), [("f4", (33, 17)), ("f8", (130, 70)), ("i4", (3, 21, 19)), ("f4", (9, 7))])
+def test_permuted_arrays_are_read_in_squares_and_rests(dtype: str, shape: tuple[int, ...], features: str) -> None:
+    x = np.arange(np.prod(shape), dtype=dtype).reshape(shape)
+    for axes in permutations(range(len(shape))):
+        turned = np.ascontiguousarray(x.transpose(axes))
+        if axes != tuple(range(len(shape))):
+            found = run(lambda x, y, axes=axes: x.permute(*axes) * 2 - y, x, turned, features=features)
+            np.testing.assert_array_equal(found[0], turned)
+
+
+@pytest.mark.parametrize(("features", "lanes"), [("+avx2", 8), ("+avx512f", 16)])
+def test_squares_are_read_in_whole_registers(features: str, lanes: int) -> None:
+    fusion = fused(lambda x: x.permute(1, 2, 0) * 2, np.ones((48, 36, 40), np.float32))
+    (group,) = fusion.order
+    (access,) = find_square_reads(space_of(group, fusion), lanes).values()
+    assert access.strides == (1, 36 * 40)  # neighbouring loops are one
+    target = Target.from_triple("x86_64-unknown-linux-gnu", features=features)
+    text = lower(group, fusion, target).text
+    assert "gather" not in text
+    assert f"load <{lanes} x float>" in text
+    assert target.emit_object(text)
+
+
+def test_the_loop_in_which_an_array_is_contiguous_moves_next_to_the_lanes() -> None:
+    fusion = fused(lambda x: x.permute(2, 1, 0).contiguous(), np.ones((24, 30, 40), np.float32))
+    assert [loop.size for loop in space_of(fusion.order[0], fusion).loops] == [30, 40, 24]
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x.T.sum(1), lambda x: x[:, :5].T * 2, lambda x: x[:, ::2].T * 2, lambda x: x * 2]
+)
+def test_folds_and_narrow_or_other_reads_have_no_squares(function: Any) -> None:
+    fusion = fused(function, np.ones((20, 30), np.float32))
+    assert not any(find_square_reads(space_of(group, fusion), 8) for group in fusion.order)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView, iteration_shape, view_over
 from adjoint.compiler.ir.symbolic_size import find_symbols
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion_group import Group
 
 Shape = tuple[int, ...]
+ACROSS_DTYPES = tuple(map(np.dtype, ("float32", "float64", "int32", "int64")))  # whose registers are transposed
 
 
 class OperandLoad(NamedTuple):
@@ -96,6 +99,9 @@ class IterationSpace:
         last = len(dims) - 1
         kept = [i for i, dim in enumerate(dims) if not dim[1] and i != last]
         folded = [i for i, dim in enumerate(dims) if dim[1] and i != last]
+        if len(kept) == last > 1:  # no fold: what reads an array across is to have its squares in the two inner loops
+            far = [a._replace(strides=tuple(dim[2][i] for dim in dims)) for i, a in enumerate(accesses)]
+            kept.sort(key=lambda d: any(is_read_across(a, last, d) for a in far))
         order = [*kept, *folded, last] if dims[last][1] else [*kept, last, *folded]
         self.loops = [LoopDim(dims[i][0], dims[i][1], i == last) for i in order]
         strides = iter([tuple(dims[i][2][k] for i in order) for k in range(len(accesses))])
@@ -136,3 +142,8 @@ class IterationSpace:
             tuple((v.op, v.dtype.str, v in self.group.reduced_values, inputs(v)) for v in self.group.equations),
             tuple((registers[v], place(access)) for v, access in self.writes.items()),
         )
+
+
+def is_read_across(access: Access, along: int, across: int) -> bool:
+    """True if neighbours in the loop of lanes lie apart, and those in the other loop beside each other."""
+    return access.strides[along] not in (0, 1) and access.strides[across] == 1 and access.base.dtype in ACROSS_DTYPES

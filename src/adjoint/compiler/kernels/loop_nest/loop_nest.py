@@ -30,18 +30,15 @@ from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, make_kernel_t
 from adjoint.compiler.kernels.loop_nest import accumulators
 from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace, OperandLoad, space_of
 from adjoint.compiler.kernels.loop_nest.reduction_stages import ReductionStages
-from adjoint.compiler.kernels.loop_nest.size_questions import SizeQuestions, decide_for_each, emit_conditions
-from adjoint.compiler.kernels.loop_nest.tiling import TilePartition, choose_lanes, count_tiles, partition_tiles
+from adjoint.compiler.kernels.loop_nest.size_questions import decide_for_each, emit_conditions
+from adjoint.compiler.kernels.loop_nest.sum_order import SUM_BLOCK, SumOrder, choose_sum_order, count_work
+from adjoint.compiler.kernels.loop_nest.tiling import TilePartition, count_tiles, find_square_reads, partition_tiles
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, Reg, from_dtype
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 
-SUM_BLOCK = 32  # additions after which a float32 sum is emptied into float64
-MAX_REGISTER_ROW_STEPS = 8  # steps of a row that stays in registers from stage to stage
-MAX_REGISTER_ROW_WORK = 320  # equations, each counted once for each such step, that are written out
-MAX_SYMBOLIC_ROW_STEPS = 2  # the same of a row of unknown length, whose kernel is written for each number of steps
 MAX_PAIRED_ROW_STEPS, MAX_PAIRED_ROW_WORK = 4, 64  # the same of a row that is written out twice
 
 Sums = tuple[Reg, ...]
@@ -79,50 +76,6 @@ class LoopPoint(NamedTuple):
     stage: int = -1
 
 
-class SumOrder(NamedTuple):
-    """The order in which a nest folds: over so many lanes, in blocks of a loop if one is named.
-
-    `inside`: the additions in one step of that loop. `register_steps`: the steps of a row that stays in registers from
-    stage to stage, 0 if it does not.
-    """
-
-    lanes: int
-    blocked_loop: int | None
-    inside: int
-    register_steps: int
-
-
-def _choose_order(stages: ReductionStages, target: Target, ask: SizeQuestions) -> SumOrder:
-    """The order of a nest's sums: long ones, of float32 for one, cut a loop into blocks, short ones none."""
-    space = stages.space
-    loops, lanes = space.loops, choose_lanes(space, target, ask)
-    if steps := _count_register_row_steps(stages, lanes, ask):
-        half = steps == 1 and not ask.is_greater(loops[-1].size, lanes // 2)  # in which the sums are the same
-        return SumOrder(lanes // 2 if half else lanes, None, 1, steps)
-    inside = 1  # additions in one step of the loop
-    cut, in_block = len(loops), 1
-    for depth in reversed(range(space.first_reduced, len(loops))):
-        if not ask.is_greater(inside, SUM_BLOCK):
-            cut, in_block = depth, inside
-        inside *= -(-loops[depth].size // lanes) if loops[depth].vector else loops[depth].size
-    return SumOrder(lanes, cut, in_block, 0) if ask.is_greater(inside, 4 * SUM_BLOCK) else SumOrder(lanes, None, 1, 0)
-
-
-def _count_register_row_steps(stages: ReductionStages, lanes: int, ask: SizeQuestions) -> int:
-    """The steps of a row that stays in registers from stage to stage, 0 if it does not."""
-    space, row = stages.space, stages.space.loops[-1]
-    if stages.count == 1 or space.first_reduced != len(space.loops) - 1 or not row.vector or is_zero(row.size):
-        return 0
-    most = MAX_SYMBOLIC_ROW_STEPS if is_symbolic_size(row.size) else MAX_REGISTER_ROW_STEPS
-    most = min(most, MAX_REGISTER_ROW_WORK // max(_count_work(stages), 1))
-    return next((steps for steps in range(1, most + 1) if not ask.is_greater(row.size, steps * lanes)), 0)
-
-
-def _count_work(stages: ReductionStages) -> int:
-    """The equations that are computed in each step of a row."""
-    return sum(not stages.is_small(v) for v in stages.space.group.equations)
-
-
 class _Kernel:
     """The function around a nest, or around several, one for each order of sums that a call may want."""
 
@@ -130,7 +83,7 @@ class _Kernel:
         self.space = space
         self.b = Builder(target)
         stages = ReductionStages(space)
-        orders = decide_for_each(lambda ask: _choose_order(stages, target, ask))
+        orders = decide_for_each(lambda ask: choose_sum_order(stages, target, ask))
         self.nests = [(ways, _LoopNest(stages, self.b, order)) for order, ways in orders.items()]
         self.tiles = count_tiles(space, max(nest.step(0) for _, nest in self.nests), target)
 
@@ -159,8 +112,9 @@ class _LoopNest:
         self.level = self._levels()
         # Rows computed side by side: two of those that wait for their folds for longer than they compute.
         outer = self.space.first_reduced - 1
-        short = 0 < self.held <= MAX_PAIRED_ROW_STEPS and self.held * _count_work(stages) <= MAX_PAIRED_ROW_WORK
+        short = 0 < self.held <= MAX_PAIRED_ROW_STEPS and self.held * count_work(stages) <= MAX_PAIRED_ROW_WORK
         self.rows = 2 if short and outer >= 0 and size_value(self.space.loops[outer].size) > 1 else 1
+        self.squares = find_square_reads(space, self.lanes)
         self.partition = TilePartition(1, space.loops[0].size)
         self._tile = self.b.constant(0, I64)
         self._starts: dict[Access, Reg] = {}
@@ -169,6 +123,8 @@ class _LoopNest:
     def step(self, depth: int) -> int:
         """Return how many turns of a loop are taken at once."""
         if self.space.loops[depth].vector:
+            return self.lanes
+        if self.squares and depth + 2 == len(self.space.loops):
             return self.lanes
         return self.rows if depth + 1 == self.space.first_reduced else 1
 
@@ -226,7 +182,9 @@ class _LoopNest:
             low, high = self.partition.bounds(b, self._tile, whole)
         if not is_zero(whole):
             with b.loop(low, high, step, carried=sums if loop.reduced else ()) as turn:
-                if step > 1 and not loop.vector:
+                if self.squares and step > 1 and not loop.vector:
+                    self._write_squares(at, turn.index)
+                elif step > 1 and not loop.vector:
                     self._run_register_rows(
                         [self._compute_point(self._step_into_loop(at, b.add(turn.index, i))) for i in range(step)]
                     )
@@ -248,12 +206,19 @@ class _LoopNest:
         if is_symbolic_size(rest):
             conditions.append(b.gt(b.constant(rest, I64), 0))
         if not conditions:
-            left = self._enter(self._remainder(at, whole, rest), sums)
+            left = self._enter_rest(at, whole, rest, sums)
             return left if self.space.loops[at.depth].reduced else sums
         with b.when(reduce(b.logical_and, conditions), sums) as branch:
-            left = self._enter(self._remainder(at, whole, rest), sums)
+            left = self._enter_rest(at, whole, rest, sums)
             branch.yields(*(left if self.space.loops[at.depth].reduced else sums))
         return branch.results
+
+    def _enter_rest(self, at: LoopPoint, whole: int, rest: int, sums: Sums) -> Sums:
+        if self.squares and not self.space.loops[at.depth].vector:
+            with self.b.loop(whole, whole + rest) as turn:
+                self._enter(self._step_into_loop(at, turn.index), ())
+            return ()
+        return self._enter(self._remainder(at, whole, rest), sums)
 
     def _run_stages(self, at: LoopPoint) -> None:
         """The folding loops, once for each stage, and what each stage's folds lead to; then results are stored."""
@@ -383,6 +348,25 @@ class _LoopNest:
             else:
                 moved[access] = b.add(place, by)
         return at._replace(depth=at.depth + 1, places=moved)
+
+    def _write_squares(self, at: LoopPoint, index: Reg) -> None:
+        """As many turns of the loop around the lanes as there are lanes, from `index`: squares, and then its rest."""
+        b, along = self.b, at.depth + 1
+        rows = [self._compute_point(self._step_into_loop(at, b.add(index, i))) for i in range(self.lanes)]
+        whole, rest = split_size(self.space.loops[along].size, self.lanes)
+        with b.loop(0, whole, self.lanes) as turn:
+            points = [self._step_into_loop(row, turn.index) for row in rows]
+            squares = {}
+            for read, access in self.squares.items():
+                kind, place = from_dtype(access.base.dtype), points[0].places[access]
+                lines = [b.gep(place, i * access.strides[along], kind) for i in range(self.lanes)]
+                squares[read] = b.transpose_lanes([b.load(line, kind.of(self.lanes)) for line in lines])
+            for i, point in enumerate(points):
+                known = point.registers | {read: registers[i] for read, registers in squares.items()}
+                self._enter(point._replace(registers=known), ())
+        if not is_zero(rest):
+            for row in rows:
+                self._enter(self._remainder(row, whole, rest), ())
 
     def _remainder(self, at: LoopPoint, whole: int, rest: int) -> LoopPoint:
         """Write the rest of a loop at its end: elements that fill no register, as one step under a mask; or a row."""

@@ -1,21 +1,25 @@
-"""The division of a loop nest: lanes of its innermost loop, and tiles of its outermost loop."""
+"""The division of a loop nest: lanes of its innermost loop, squares of reads across it, tiles of its outermost loop."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from adjoint.compiler.ir.symbolic_size import is_symbolic_size, size_value
-from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace
+from adjoint.compiler.ir.symbolic_size import has_symbols, is_symbolic_size, size_value
+from adjoint.compiler.kernels.elementwise import Access
+from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace, OperandLoad, is_read_across
 from adjoint.compiler.kernels.loop_nest.size_questions import SizeQuestions
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Reg, Type, from_dtype
+from adjoint.compiler.passes.materialize import is_generated
 
 BYTES_PER_SECOND = 2e10  # that one core moves in a second
 EQUATIONS_PER_SECOND = 6e10  # that one core with 512-bit registers computes in a second, for one element each
 MIN_TILE_SECONDS = 15e-6  # seconds of work that are worth a tile
 MAX_TILES = 16
 MIN_REGISTERS_FOR_HALF = 16  # registers of a loop in whose length an empty half at the end is lost
+MIN_SQUARE_LANES, MAX_SQUARE_LANES = 4, 16
+MAX_SQUARE_EQUATIONS = 12  # of a kernel, as they are written once for each row of a square
 MAX_EQUATIONS_FOR_WIDE = 4  # equations of a kernel whose values are few enough for many registers of each
 
 
@@ -78,6 +82,28 @@ def choose_lanes(space: IterationSpace, target: Target, ask: SizeQuestions | Non
             break
         registers //= 2
     return min(registers * one, 1 << (size - 1).bit_length()) if size else 1
+
+
+def find_square_reads(space: IterationSpace, lanes: int) -> dict[OperandLoad, Access]:
+    """The reads that a nest takes in squares of so many lanes; none if its two inner loops have no room for them.
+
+    A transposed array that is read lane by lane costs a load for each element, and of each line of the cache that it
+    fetches it takes one element before others push the line out. A square reads whole registers along the loop in
+    which the array is contiguous, and transposes them.
+    """
+    along = len(space.loops) - 1
+    if along < 1 or space.first_reduced <= along or space.group.reductions or not space.loops[along].vector:
+        return {}
+    sizes = space.loops[along - 1].size, space.loops[along].size
+    if has_symbols(sizes) or min(sizes) < lanes or not MIN_SQUARE_LANES <= lanes <= MAX_SQUARE_LANES:
+        return {}
+    if len(space.group.equations) > MAX_SQUARE_EQUATIONS:
+        return {}
+    return {
+        read: access
+        for read, access in space.reads.items()
+        if not is_generated(access.base) and is_read_across(access, along, along - 1)
+    }
 
 
 def _fills(ask: SizeQuestions, size: int, taken: int) -> bool:
