@@ -49,7 +49,7 @@ def tile_shape(target: Target, vectors: int) -> tuple[int, int]:
 
     The rows are a power of two, and no more than in the tile of a narrower result: whole tiles of that are of this too.
     """
-    rows = (16, 8, 8, 4) if target.vector_registers == 32 else (8, 4)
+    rows = (16, 8, 8, 4) if target.vector_registers == 32 else (8, 4, 4)
     across = min(vectors, len(rows))
     return rows[across - 1], across
 
