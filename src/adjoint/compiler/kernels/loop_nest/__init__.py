@@ -7,7 +7,10 @@ Modules, in reading order:
 - `reduction_stages`: The stages of a loop nest with folds: a fold that needs another's result waits for it, and the
   loops run once more.
 - `loop_nest`: The loop-nest kernel: any tree of elementwise equations and folds, in explicit vectors.
-- `tiling`: The division of a loop nest: lanes of its innermost loop, and tiles of its outermost loop.
+- `tiling`: The division of a loop nest: lanes of its innermost loop, squares of reads across it, tiles of its
+  outermost loop.
 - `size_questions`: Questions about symbolic sizes whose answers decide how a kernel is written: it is written once
   for each.
+- `sum_order`: The order in which a loop nest folds: over how many lanes, in which blocks, and how many registers hold
+  a row.
 """
