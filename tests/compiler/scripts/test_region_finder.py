@@ -51,6 +51,13 @@ def test_region_holds_what_leaves_it_early(leave: str) -> None:
     assert find(f"def train(loader):\n{indent(loop)}") == [lines]
 
 
+@pytest.mark.parametrize(("inner", "is_apart"), [("loss = g(x)\nreturn loss", True), ("return loss", False)])
+def test_function_beside_the_region_has_names_of_its_own(inner: str, is_apart: bool) -> None:
+    lines = ["loss = f(x)", "loss.backward()", "opt.step()"]
+    program = "def f(x):\n" + indent("\n".join([*lines, "def closure():", *indent(inner).splitlines(), "use(closure)"]))
+    assert find(program) == ([lines] if is_apart else [["opt.step()"]])
+
+
 def test_update_that_leaves_the_block_is_behind_the_region() -> None:
     lines = ["loss = f(x)", "loss.backward()", "opt.step()"]
     evaluation = "if i % 50 == 0:\n    plan.step(evaluate())\n    if done():\n        break"

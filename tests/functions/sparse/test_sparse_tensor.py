@@ -211,7 +211,8 @@ def test_old_names_and_sizes() -> None:
     assert ad.sparse_coo_tensor(size=(2, 3)).to_dense().tolist() == [[0.0] * 3] * 2
     x, d = ad.tensor(DENSE).to_sparse(), ad.ones(4, 2)
     expected = (x.to_dense() @ d).numpy()
-    for found in (ad.smm(x, d), ad.hspmm(x, d), ad.dsmm(x, d), ad.spmm(x, d)):
+    dense = x.to_dense()
+    for found in (ad.smm(x, d), ad.hspmm(x, d), ad.dsmm(x, d), ad.spmm(x, d), ad.dsmm(dense, d), ad.spmm(dense, d)):
         np.testing.assert_array_equal(found.to_dense().numpy(), expected)
     found = ad.sspaddmm(d[:2].to_sparse(), x, d, beta=2)
     np.testing.assert_array_equal(found.to_dense().numpy(), expected + 2)

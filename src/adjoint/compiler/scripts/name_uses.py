@@ -122,10 +122,7 @@ def _collect(node: ast.AST, uses: NameUses) -> None:
         own = inner.writes | parameters_of(node)
         uses.reads |= inner.reads - own
         if not isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp):
-            later = NameUses()
-            for child in run_later(node):
-                _collect(child, later)
-            uses.captured |= later.reads - own
+            uses.captured |= find_captured_names(node) - own
         uses.captured |= inner.captured - own
         uses.writes |= {target.id for target in _walrus_targets(node)}
         return
@@ -133,7 +130,15 @@ def _collect(node: ast.AST, uses: NameUses) -> None:
         _collect(child, uses)
 
 
-def run_later(node: ast.AST) -> Iterator[ast.AST]:
+def find_captured_names(function: ast.AST) -> set[str]:
+    """The names that a function, lambda or generator expression reads when it runs, but for its own."""
+    later = NameUses()
+    for child in _run_later(function):
+        _collect(child, later)
+    return later.reads - later.writes - parameters_of(function)
+
+
+def _run_later(node: ast.AST) -> Iterator[ast.AST]:
     """The parts of a function, lambda or generator expression that run when it does: not its first iterable."""
     for child in ast.iter_child_nodes(node):
         if isinstance(node, ast.GeneratorExp) and child is node.generators[0]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from adjoint.compiler.scripts.name_uses import NameUses, find_name_uses, find_node_ids, run_later
+from adjoint.compiler.scripts.name_uses import find_captured_names, find_name_uses, find_node_ids
 
 UPDATE_METHODS = frozenset(("step", "zero_grad", "clip_grad_norm_", "clip_grad_value_", "unscale_"))
 FRAME_READERS = frozenset(("locals", "vars", "dir", "eval", "exec", "super"))  # what they give depends on the frame
@@ -197,13 +197,7 @@ def captured_outside(region: RegionSyntax) -> set[str]:
     for node in ast.walk(scope):
         nested = node is not scope and isinstance(node, ast.FunctionDef | ast.Lambda | ast.GeneratorExp)
         if nested and id(node) not in inside:
-            uses = NameUses()
-            for child in run_later(node):
-                if isinstance(child, ast.stmt):
-                    uses.reads |= find_name_uses([child]).reads
-                else:
-                    uses.reads |= {name.id for name in ast.walk(child) if isinstance(name, ast.Name)}
-            found |= uses.reads
+            found |= find_captured_names(node)
     return found
 
 

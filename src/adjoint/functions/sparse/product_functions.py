@@ -13,26 +13,26 @@ __all__ = ["dsmm", "hspmm", "smm", "spmm", "sspaddmm"]
 
 @public(method=False)
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of a sparse matrix and a dense one, dense: `sparse.mm`.
+    """Return the product of a sparse matrix and a dense one, or of two dense ones: `sparse.mm`.
 
     Example:
         >>> ad.spmm(ad.eye(2).to_sparse(), ad.ones(2, 1))
         tensor([[1.],
                 [1.]])
     """
-    return product.mm(input, mat2)
+    return input.mm(mat2)
 
 
 @public(method=False)
 def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of a sparse matrix and a dense one, dense: `sparse.mm`.
+    """Return the product of a sparse matrix and a dense one, or of two dense ones: `sparse.mm`.
 
     Example:
         >>> ad.dsmm(ad.eye(2).to_sparse(), ad.ones(2, 1))
         tensor([[1.],
                 [1.]])
     """
-    return product.mm(input, mat2)
+    return input.mm(mat2)
 
 
 @public()
