@@ -29,7 +29,7 @@ from adjoint.compiler.trace.signature import (
     SignatureKey,
     VaryingIntegers,
 )
-from adjoint.compiler.trace.sizes.batch_sizes import BatchSizes
+from adjoint.compiler.trace.sizes.batch_sizes import BatchSizes, ProgramBudget, Unlimited
 from adjoint.compiler.trace.sizes.dynamic_sizes import DynamicSizes
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.op_timer import find_op_timer
@@ -95,7 +95,7 @@ class CompiledFunction(StepReports, StepWrapper):
     """
 
     OWN_ATTRIBUTES = StepWrapper.OWN_ATTRIBUTES.union(
-        ("integers", "_costs", "_loops", "_programs", "_sizes", "_dynamic", "_latest", "_parameters", "_turn")
+        ("budget", "integers", "_costs", "_loops", "_programs", "_sizes", "_dynamic", "_latest", "_parameters", "_turn")
     )
 
     def __init__(
@@ -104,6 +104,7 @@ class CompiledFunction(StepReports, StepWrapper):
         super().__init__(function, fallback, verbose)
         self._programs: dict[object, Signature] = {}
         self.integers = VaryingIntegers()  # among the arguments
+        self.budget: ProgramBudget = Unlimited()  # of a training region, say
         self._sizes = BatchSizes()
         self._dynamic = DynamicSizes(dynamic)
         self._costs = CallCosts(self.name)
@@ -180,11 +181,12 @@ class CompiledFunction(StepReports, StepWrapper):
             if self._loops.serves(key) and not any(outcome.is_replayed for outcome in events):
                 self._latest = None  # no program of this function
                 return self._loops.run(args, kwargs)
-            signature = self._programs.get(key)
-            if events or signature is None or not signature.eager:
+            self.budget.note_eager_call()
+            if events or (signature := self._programs.get(key)) is None or not signature.eager:
                 return self._run_eagerly(args, kwargs, events)
             return self._costs.run_eagerly(key, lambda: self.function(*args, **kwargs), sized=False)
         if result is NOT_WORTH_IT:
+            self.budget.note_eager_call()
             since = self._sizes.clock()
             if events:
                 result = self._run_eagerly(args, kwargs, events)
@@ -256,7 +258,7 @@ class CompiledFunction(StepReports, StepWrapper):
                     return TRACE_NEEDED
                 if self._dynamic.is_full(signature):  # this size gets a program of its own
                     signature = self._programs[key] = Signature()
-                if not signature.may_trace(events):
+                if not (signature.may_trace(events) and self.budget.may_add_program()):
                     return NOT_WORTH_IT
                 if self._is_worth_compiling(signature, key, given, (args, kwargs), is_state_known and not events):
                     return self._trace_and_run(signature, key, args, kwargs, given, events)
@@ -415,10 +417,8 @@ class CompiledFunction(StepReports, StepWrapper):
             signature.entries.pop(0)
         signature.entries.append(entry)
         signature.is_asking = any(kept.is_asking for kept in signature.entries)
-        if is_branch:
-            return
         limit = 2 * MAX_PROGRAMS_PER_SIGNATURE if signature.has_served() else MAX_TRACES_THAT_SERVE_NO_OTHER_CALL
-        if signature.traces >= limit and not signature.eager:
+        if signature.traces >= limit and not (signature.eager or is_branch):
             signature.eager = True
             self._warn(
                 f"was traced {signature.traces} times for one signature of arguments; where none of its last "

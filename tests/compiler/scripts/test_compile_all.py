@@ -18,7 +18,7 @@ from torch import nn
 torch.manual_seed(0)
 model = nn.Linear(4, 2)
 opt = torch.optim.SGD(model.parameters(), lr=0.1)
-for i in range(6):
+for i in range(15):
     x = torch.randn(3, 4)
     loss = model(x).square().mean()
     opt.zero_grad()
@@ -96,7 +96,7 @@ def test_report_on_a_signal(tmp_path: Path) -> None:
 
 
 def test_error_in_a_compiled_region_names_the_line(tmp_path: Path) -> None:
-    text = PROGRAM.replace("x = torch.randn(3, 4)", "x = torch.randn(3, 4 if i < 4 else 5)")
+    text = PROGRAM.replace("x = torch.randn(3, 4)", "x = torch.randn(3, 4 if i < 14 else 5)")
     (tmp_path / "train.py").write_text(text, encoding="utf-8")
     done = run("--compile", "train.py", folder=tmp_path)
     assert done.returncode == 1

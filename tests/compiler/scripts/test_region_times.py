@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from adjoint.compiler.scripts import region_times
 from adjoint.compiler.scripts.region_times import CALLS_BETWEEN_SAMPLES, CALLS_ON_TRIAL, RegionTimes
 
 
@@ -66,3 +67,41 @@ def test_samples_are_spread_over_the_trial() -> None:
     assert "ee" not in order
     assert times.eager_seconds == 0.010
     assert times.saved_seconds == pytest.approx(0.009 * times.compiled_calls)
+
+
+def test_long_steps_are_compiled_soon_and_programs_of_few_steps_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(region_times, "MAX_CALLS_BEFORE_COMPILING", 5)
+    for seconds, nodes, found in ((1.0, 10, 1), (1.0, 300, 4), (0.001, 10, 5)):
+        times, calls = RegionTimes(), 0
+        while not times.is_due(nodes):
+            times.note_eager(seconds)
+            calls += 1
+        assert calls == found
+
+
+def test_programs_for_ever_new_calls_are_made_as_far_as_they_are_paid() -> None:
+    times, made = make_times(), 0
+    for call in range(400):
+        if times.can_afford(made):
+            times.note_compiled(1.5)
+            made += 1
+        else:
+            times.note_refusal()
+            times.note_compiled(0.010)
+        if call == 100:
+            assert made == 2
+            times.compiled_calls, times.total_seconds = 1000, 4.0  # the programs have saved what they cost
+    assert made == 11  # 9 more in 13 seconds: 6 that were saved, half of 14 that the calls take eagerly
+    assert times.refused_calls == 400 - made
+
+
+def test_region_of_ever_new_calls_is_given_up_at_the_end_of_its_trial() -> None:
+    times, made, reasons = make_times(), 0, []
+    for _ in range(CALLS_ON_TRIAL):
+        if times.can_afford(made):
+            made += 1
+        else:
+            times.note_refusal()
+        if times.note_compiled(1.5 if made < 2 else 0.010):
+            reasons.append(times.review(made))
+    assert reasons == [None, None, None, f"nearly each call is another than the {made} compiled ones"]

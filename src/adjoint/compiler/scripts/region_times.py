@@ -12,6 +12,10 @@ MUCH_SECONDS = 5.0  # for a trial that has shown nothing yet
 MAX_CALLS_BETWEEN_REVIEWS = 1024
 MIN_GAIN = 1.5  # times faster: worth the compilations of one more period
 MAX_COMPILATIONS_BETWEEN_REVIEWS = 3  # one for the last batch of an epoch, one for a change of the model
+MAX_CALLS_BEFORE_COMPILING = 12  # eager ones: fewer where these have taken half of the time that compiling will take
+SECONDS_TO_COMPILE, SECONDS_TO_COMPILE_A_NODE = 1.0, 0.02  # of the graph of a step, about
+FREE_PROGRAMS = 2  # the first one, and that for a second size
+MAX_LOSS_SECONDS, MAX_LOSS_SHARE = 2.0, 0.5  # by compilation, with which one more program is made: in all, of the calls
 
 
 class RegionTimes:
@@ -25,6 +29,9 @@ class RegionTimes:
         self._typical_seconds = 0.0  # of the calls that were reviewed last
         self._compilations = 0  # at the last review
         self._was_costly = False  # it was compiled often before the last review
+        self.refused_calls = 0  # compiled calls that ran eagerly, for want of a program
+        self._is_refused = self._is_compiled = False  # the call that runs is one, or makes a program
+        self._compilation_seconds: list[float] = []  # of those among the latest calls that made a program
 
     @property
     def eager_seconds(self) -> float:
@@ -47,6 +54,25 @@ class RegionTimes:
         sampled = (len(self.eager) - 1) * (CALLS_BETWEEN_SAMPLES - 1)
         return self.compiled_calls < CALLS_ON_TRIAL and 0 <= sampled < self.compiled_calls
 
+    def is_due(self, nodes: int) -> bool:
+        """Tell whether to compile a step whose graph has so many nodes: a program of few steps ends before that."""
+        seconds = SECONDS_TO_COMPILE + SECONDS_TO_COMPILE_A_NODE * nodes
+        calls = [self.first_eager or 0.0, *self.eager]
+        return len(calls) >= MAX_CALLS_BEFORE_COMPILING or 2 * sum(calls) >= seconds
+
+    def can_afford(self, compilations: int) -> bool:
+        """Tell whether one more program may be made, after so many: what they lose in all is little beside the calls.
+
+        Ever new sizes, or ways through the decisions of a step, run eagerly until those that come again have saved it.
+        """
+        allowed = max(MAX_LOSS_SECONDS, MAX_LOSS_SHARE * self.compiled_calls * self.eager_seconds)
+        self._is_compiled = compilations < FREE_PROGRAMS or -self.saved_seconds < allowed
+        return self._is_compiled
+
+    def note_refusal(self) -> None:
+        """Take note that the call which runs has no program, and gets none."""
+        self._is_refused = True
+
     def note_eager(self, seconds: float) -> None:
         """Take note of an eager call."""
         if self.first_eager is None:
@@ -58,7 +84,12 @@ class RegionTimes:
         """Take note of a compiled call; tells whether it is time for a review."""
         self.compiled_calls += 1
         self.total_seconds += seconds
-        self.latest.append(seconds)
+        if self._is_refused:
+            self.refused_calls += 1
+        else:
+            self.latest.append(seconds)
+            self._compilation_seconds += [seconds] * self._is_compiled
+        self._is_refused = self._is_compiled = False
         calls = self.compiled_calls
         return calls % MAX_CALLS_BETWEEN_REVIEWS == 0 or (calls >= CALLS_BEFORE_VERDICT and not calls & (calls - 1))
 
@@ -66,9 +97,13 @@ class RegionTimes:
         """Return why the region is to run eagerly from now on, after so many compilations in all; None to go on."""
         latest, self.latest = self.latest, []
         made, self._compilations = compilations - self._compilations, compilations
-        is_first = len(latest) == self.compiled_calls
-        self._typical_seconds, eager = min(latest) if is_first else median_low(latest), self.eager_seconds
-        is_settled = self.compiled_calls >= CALLS_ON_TRIAL
+        is_first, is_settled = len(latest) == self.compiled_calls, self.compiled_calls >= CALLS_ON_TRIAL
+        usual, self._compilation_seconds, compiling = list(latest), [], self._compilation_seconds
+        for seconds in compiling:
+            usual.remove(seconds)
+        if not usual:
+            return f"nearly each call is another than the {compilations} compiled ones" if is_settled else None
+        self._typical_seconds, eager = min(usual) if is_first else median_low(usual), self.eager_seconds
         allowed = 1.0 if is_settled else MUCH_SLOWER
         is_doubtful = self.compiled_calls <= CALLS_ON_TRIAL and not (is_first and sum(latest) < MUCH_SECONDS)
         if is_doubtful and self.typical_seconds > allowed * eager:

@@ -18,6 +18,7 @@ from adjoint.compiler.scripts.region_binding import UNBOUND, BoundRegion, find_b
 from adjoint.compiler.scripts.region_start import widen_start
 from adjoint.compiler.scripts.region_syntax import RegionSyntax, calls_method
 from adjoint.compiler.scripts.region_times import CALLS_ON_TRIAL, RegionTimes
+from adjoint.core.graph.node import next_sequence_nr
 from adjoint.core.runtime.exchange_log import CallLog
 from adjoint.core.runtime.mode import has_interpreter
 from adjoint.core.runtime.text_table import pluralize
@@ -56,7 +57,8 @@ class TrainingRegion:
         self.compiled: BoundRegion | None = None
         self.reason: str | None = None  # why the region runs eagerly
         self.observed_calls = 0
-        self.observed: list[dict[str, object]] = []  # the names at the beginning of these calls
+        self.observed: list[dict[str, object]] = []  # the names at the beginning of the latest of these calls
+        self.first_node = 0  # of the graph of the call that is observed
         self.common_names: set[str] = set()
         self.batch_names: set[str] = set()
         self.forward_starts: set[int] = set()  # whose statements were seen to begin a forward pass
@@ -81,7 +83,9 @@ class TrainingRegion:
         self.is_sample = self.choice is not None
         if not self.is_sample:
             del self.observed[self.observed_calls :]  # of a call that left the region before its end
+            del self.observed[: len(self.observed) - OBSERVED_CALLS + 1]
             self.observed.append(dict(sys._getframe(1).f_locals))
+            self.first_node = next_sequence_nr()
         self.began[0] = perf_counter()
         return len(self.functions)
 
@@ -116,7 +120,8 @@ class TrainingRegion:
         if self.first_seen < eager:
             self.times.note_eager(now - self.began[self.widened[self.first_seen]])
         self.observed_calls += 1
-        if self.observed_calls >= OBSERVED_CALLS:
+        is_due = self.first_seen == eager or self.times.is_due(next_sequence_nr() - self.first_node)
+        if self.observed_calls >= OBSERVED_CALLS and is_due:
             self.choose(self.first_seen)
             for name in self.books:  # behind the step they would come too late for it
                 if reaches_training_state(_resolve(frame, name)):
@@ -137,9 +142,15 @@ class TrainingRegion:
         """Compile the region from this start on."""
         self.choice = start
         names = self.common_names, self.indices, self.batch_names
-        self.compiled = BoundRegion(self.functions[start], *names, compile_function=CompiledFunction)
+        self.compiled = BoundRegion(self.functions[start], *names, compile_function=self.compile_function)
         for call in self.observed:
             self.compiled.learn(call)
+
+    def compile_function(self, function: Function) -> CompiledFunction:
+        """The function compiled, within the budget of the region."""
+        compiled = CompiledFunction(function)
+        compiled.budget = self
+        return compiled
 
     def run(self, start: int, *names: object) -> object:
         """Run the region from this start on, compiled; where that cannot be, eagerly from now on."""
@@ -163,6 +174,14 @@ class TrainingRegion:
             if reason is not None:
                 self.run_eagerly(reason)
         return result
+
+    def may_add_program(self) -> bool:
+        """Tell whether one more program may be made for a call that has none."""
+        return self.compiled is None or self.times.can_afford(self.compiled.compilations)
+
+    def note_eager_call(self) -> None:
+        """Take note that the call which runs does so eagerly, for want of a program."""
+        self.times.note_refusal()
 
     def find_values(self, error: BaseException, names: Sequence[str]) -> list[object]:
         """The values that the region's function had computed when it raised an error; UNBOUND for others."""
@@ -208,10 +227,12 @@ class TrainingRegion:
         times = self.times
         if not times.compiled_calls:
             return f"{self.place}  eager: it ran {pluralize(self.observed_calls, 'time')} only"
-        average = times.total_seconds / times.compiled_calls
+        average, usual = times.total_seconds / times.compiled_calls, times.typical_seconds
+        eager = f", {times.refused_calls:,} of them eagerly, as few are alike" if times.refused_calls else ""
         return (
-            f"{self.place}  {pluralize(times.compiled_calls, 'call')}, {average * 1e3:.3g} ms each with compilation, "
-            f"usually {times.typical_seconds * 1e3:.3g} ms, {times.eager_seconds * 1e3:.3g} ms eagerly"
+            f"{self.place}  {pluralize(times.compiled_calls, 'call')}{eager}, "
+            f"{average * 1e3:.3g} ms each with compilation, usually {usual * 1e3:.3g} ms, "
+            f"{times.eager_seconds * 1e3:.3g} ms eagerly"
         )
 
     @property

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from adjoint.compiler.trace.signature import shapes_of, without_sizes
 
@@ -25,6 +25,27 @@ MIN_CALLS_TO_BORROW = 100  # calls after two compilations until one is made that
 MAX_TIMED_SIZES = 64
 
 Size = tuple[tuple[int, ...], ...]  # the shapes of the tensors
+
+
+class ProgramBudget(Protocol):
+    """What one more program of a step has to keep to: that of its training region, say."""
+
+    def may_add_program(self) -> bool:
+        """Tell whether one more program may be made for a call that has none."""
+
+    def note_eager_call(self) -> None:
+        """Take note that the call which runs does so eagerly, for want of a program."""
+
+
+class Unlimited:
+    """The budget of a step that keeps to none."""
+
+    def may_add_program(self) -> bool:
+        """True: each program may be made."""
+        return True
+
+    def note_eager_call(self) -> None:
+        """Do nothing: nobody asks."""
 
 
 class SizeAccount:
