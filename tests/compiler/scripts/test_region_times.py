@@ -105,3 +105,14 @@ def test_region_of_ever_new_calls_is_given_up_at_the_end_of_its_trial() -> None:
         if times.note_compiled(1.5 if made < 2 else 0.010):
             reasons.append(times.review(made))
     assert reasons == [None, None, None, f"nearly each call is another than the {made} compiled ones"]
+
+
+def test_region_whose_calls_mostly_begin_on_another_way_is_given_up_if_that_costs_more() -> None:
+    for seconds, found in ((0.011, None), (0.015, "nearly each call is another than the 2 compiled ones")):
+        times, reason = make_times(), None
+        for call in range(CALLS_ON_TRIAL):
+            if call % 4:
+                times.note_refusal()
+            if times.note_compiled(seconds if call % 4 else 0.001):
+                reason = times.review(2)
+        assert reason == found

@@ -14,6 +14,7 @@ MIN_GAIN = 1.5  # times faster: worth the compilations of one more period
 MAX_COMPILATIONS_BETWEEN_REVIEWS = 3  # one for the last batch of an epoch, one for a change of the model
 MAX_CALLS_BEFORE_COMPILING = 12  # eager ones: fewer where these have taken half of the time that compiling will take
 SECONDS_TO_COMPILE, SECONDS_TO_COMPILE_A_NODE = 1.0, 0.02  # of the graph of a step, about
+MUCH_DEARER = 1.25  # times: calls that begin on the way of a program, and end eagerly
 FREE_PROGRAMS = 2  # the first one, and that for a second size
 MAX_LOSS_SECONDS, MAX_LOSS_SHARE = 2.0, 0.5  # by compilation, with which one more program is made: in all, of the calls
 
@@ -30,6 +31,7 @@ class RegionTimes:
         self._compilations = 0  # at the last review
         self._was_costly = False  # it was compiled often before the last review
         self.refused_calls = 0  # compiled calls that ran eagerly, for want of a program
+        self._refused: list[float] = []  # those since the last review
         self._is_refused = self._is_compiled = False  # the call that runs is one, or makes a program
         self._compilation_seconds: list[float] = []  # of those among the latest calls that made a program
 
@@ -86,6 +88,7 @@ class RegionTimes:
         self.total_seconds += seconds
         if self._is_refused:
             self.refused_calls += 1
+            self._refused.append(seconds)
         else:
             self.latest.append(seconds)
             self._compilation_seconds += [seconds] * self._is_compiled
@@ -101,7 +104,9 @@ class RegionTimes:
         usual, self._compilation_seconds, compiling = list(latest), [], self._compilation_seconds
         for seconds in compiling:
             usual.remove(seconds)
-        if not usual:
+        refused, self._refused = self._refused, []
+        is_rare = len(refused) > len(latest) and median_low(refused) > MUCH_DEARER * self.eager_seconds
+        if not usual or (is_settled and is_rare):
             return f"nearly each call is another than the {compilations} compiled ones" if is_settled else None
         self._typical_seconds, eager = min(usual) if is_first else median_low(usual), self.eager_seconds
         allowed = 1.0 if is_settled else MUCH_SLOWER
