@@ -93,6 +93,22 @@ def _over_batch(x: Any) -> Any:
     return F.batch_norm(x, ad.zeros(2, dtype=x.dtype), ad.ones(2, dtype=x.dtype), *_channels(x), True)
 
 
+def _by_statistics(x: Any) -> Any:
+    mean, var = ad.arange(x.shape[1]) * 0.5, ad.arange(x.shape[1]) + 0.25
+    return F.batch_norm(x, mean.to(x.dtype), var.to(x.dtype), *_channels(x))
+
+
+def _moved_statistics(x: Any, y: Any) -> tuple[Any, Any]:
+    x = _repeat(x, 5, 2)
+    mean, var = ad.zeros(x.shape[1], dtype=x.dtype), ad.ones(x.shape[1], dtype=x.dtype)
+    F.batch_norm(x, mean, var, training=True, momentum=0.3)
+    return mean, var
+
+
+def _image(x: Any) -> Any:
+    return _repeat(x.reshape(-1)[:67], 1, 2, 5, 1)
+
+
 def _over_columns(x: Any) -> Any:
     return F.batch_norm(x, None, None, *_channels(x), True)
 
@@ -183,6 +199,11 @@ CALLS: dict[str, Call] = {
     "batch_norm_columns": lambda x, y: _over_columns(_repeat(x, 5, 2)),
     "batch_norm_dx_columns": _slope(_over_columns, 5, 2),
     "group_norm": lambda x, y: _over_groups(_repeat(x, 3, 4, 8)), "group_norm_dx": _slope(_over_groups, 3, 4, 8),
+    "running_norm": lambda x, y: _by_statistics(_repeat(x, 3, 2, 8)), "move_statistic": _moved_statistics,
+    "running_norm_columns": lambda x, y: _by_statistics(_repeat(x, 5, 2)),
+    "sum_windows": lambda x, y: F.avg_pool2d(_image(x), (2, 1), 2),
+    "max_windows": lambda x, y: F.max_pool2d(_image(x), (3, 1), padding=(1, 0), stride=1),
+    "max_windows_gradient": _gradient(lambda x, y: F.max_pool2d(_image(x), (2, 1), 1).abs().nan_to_num().sum()),
     "variance": lambda x, y: x.var(-1), "variance_of_all": lambda x, y: x.var(),
     "deviation": lambda x, y: x.std(-1), "deviation_of_all": lambda x, y: x.std(), "sum": lambda x, y: x.sum(-1),
     "sum_of_all": lambda x, y: x.sum(), "mean": lambda x, y: x.mean(-1), "mean_of_all": lambda x, y: x.mean(),
@@ -243,6 +264,12 @@ ROWS_NEEDED = {
     "batch_norm_dx",
     "batch_norm_columns",
     "batch_norm_dx_columns",
+    "running_norm",
+    "running_norm_columns",
+    "move_statistic",
+    "sum_windows",
+    "max_windows",
+    "max_windows_gradient",
     "group_norm",
     "group_norm_dx",
     "layer_norm",

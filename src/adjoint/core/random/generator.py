@@ -26,6 +26,7 @@ from adjoint.core.typing import Array, NumpyDtype
 
 Shape = int | Sequence[int]
 FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
+LARGEST_NUMBERS = {kind: float(np.finfo(kind).max) for kind in (FLOAT32, FLOAT64)}  # `finfo` takes as long as a draw
 
 
 class Generator(RandomStream):
@@ -50,7 +51,7 @@ class Generator(RandomStream):
             with self._lock:
                 drawn = self._draw_units(math.prod(sizes), kind)
             return drawn if len(sizes) == 1 else drawn.reshape(sizes)
-        limit = float(np.finfo(kind).max)
+        limit = LARGEST_NUMBERS[kind]
         if not (abs(low) <= limit and abs(high) <= limit):
             raise RuntimeError(f"uniform: low and high must be finite numbers of {kind}, but got {low:g} and {high:g}")
         if not low <= high:
@@ -125,8 +126,8 @@ class Generator(RandomStream):
             unit_kind = np.dtype(np.float64)
         with self._lock:
             unit = self._draw_units(math.prod(sizes), unit_kind)
-        sample: Array = np.less(unit, chances).astype(kind).reshape(sizes)
-        return sample
+        sample: Array = np.less(unit, chances, unit) if kind is unit_kind else np.less(unit, chances).astype(kind)
+        return sample.reshape(sizes)
 
     def dropout(self, shape: Shape, p: float, dtype: NumpyDtype | type | str) -> Array:
         """1 / (1 - p) with probability 1 - p, else 0: what `dropout` multiplies with. p = 0 and p = 1 draw nothing."""

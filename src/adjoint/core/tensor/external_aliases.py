@@ -68,10 +68,15 @@ def export_array(tensor: TensorLike) -> Array:
     """Return an array over the memory of `tensor` for use outside the library."""
     if not tensor.array.flags.writeable or not tensor.array.size:
         return tensor.array
-    memory = owner(tensor.array)
-    exposure = _external_aliases_of(memory)
-    del memory
-    kept = not exposure.can_source_be_written() and _is_referenced_elsewhere(tensor, exposure)
+    memory = tensor.array
+    if memory.base is None and tensor.storage_ is None and id(memory) not in externally_aliased:
+        kept = getrefcount(memory) > 3  # as `_is_referenced_elsewhere` has it; one is this function's
+        exposure = _external_aliases_of(memory)
+    else:
+        memory = owner(memory)
+        exposure = _external_aliases_of(memory)
+        del memory
+        kept = not exposure.can_source_be_written() and _is_referenced_elsewhere(tensor, exposure)
     seal = mutation_log.take_checksum(tensor.array, user_site()) if kept else None
     storage_of(tensor)
     handed = _view_on_memoryview(tensor.array)

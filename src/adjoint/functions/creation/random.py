@@ -212,7 +212,12 @@ def _draw_like(
     requires_grad: bool,
     **params: Any,
 ) -> Tensor:
-    kind, source = numpy_dtype(dtype or input.dtype), generator or default_generator
+    array, source = input.array, generator or default_generator
+    if dtype is None and device is None and not requires_grad and type(array) is np.ndarray:
+        if array.flags.c_contiguous:  # as nearly always
+            like: Tensor = draw(shape=array.shape, dtype=array.dtype, generator=source, **params)
+            return like
+    kind = numpy_dtype(dtype or input.dtype)
     out = draw_in_memory_order(input, lambda shape: draw(shape=shape, dtype=kind, generator=source, **params))
     return finish_factory(out, requires_grad, device)
 
@@ -299,6 +304,8 @@ def randint(
         low, high = 0, low
     if isinstance(size, int):
         raise TypeError("randint(): argument 'size' must be tuple of ints, not int")
+    if type(size) is tuple and out is dtype is device is generator is None and not requires_grad:
+        return ops.randint(shape=parse_shape(size), dtype=INT64, low=low, high=high, generator=default_generator)
     if out is not None:
         return _fill_out(
             out, parse_shape((size,)), randint, lambda x: random_(x, low, high, generator=generator), dtype
@@ -356,6 +363,8 @@ def bernoulli(
         return _fill_out(out, input.array.shape, bernoulli, lambda x: bernoulli_(x, chances, generator=generator))
     source, kind = generator or default_generator, input.array.dtype
     if p is None:
+        if kind.kind == "f" and is_evaluated_alone(input):
+            return wrap_unrecorded(source.bernoulli(input.array.shape, input.array, kind))
         return ops.bernoulli(input, dtype=kind, generator=source)
     return _attach_zero_gradient(
         ops.coin(shape=input.array.shape, dtype=kind, p=p, generator=source), [input], "BernoulliBackward0"
@@ -367,14 +376,15 @@ def uniform_(
     self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None, **ends: float
 ) -> Tensor:
     """Fill with numbers uniform over [a, b); the ends are called `from` and `to` as well."""
-    low, high = _parse_from_to("uniform_", ends, a, b)
+    low, high = _parse_from_to("uniform_", ends, a, b) if ends else (a, b)
     return fill_with_draws(self, "uniform_", _draw_uniform, generator, low=low, high=high)
 
 
 @method
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers normal with this mean and standard deviation."""
-    serial = not self.is_contiguous()
+    serial = type(self.array) is not np.ndarray or not self.array.flags.c_contiguous
+    serial = serial and not self.is_contiguous()
     return fill_with_draws(self, "normal_", _draw_normal, generator, mean=mean, std=std, serial=serial)
 
 

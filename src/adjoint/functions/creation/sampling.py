@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
+from adjoint.core.random import samplers
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.tensor.tensor import Tensor, method
 from adjoint.core.typing import Operand
@@ -47,6 +49,8 @@ def multinomial(
         raise RuntimeError("number of categories cannot exceed 2^24")
     by_column = memory_order(input) is not None
     source = generator or default_generator
+    if is_evaluated_alone(input):
+        return wrap_unrecorded(samplers.multinomial(source, input.array, num_samples, bool(replacement), by_column))
     weights = input if input.node is None else input.detach()
     return ops.multinomial(
         weights, count=num_samples, replacement=bool(replacement), by_column=by_column, generator=source

@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
 from adjoint.core.op.op_timer import find_op_timer
+from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, tangents_of, wrap
 from adjoint.core.typing import Operand
@@ -19,7 +20,7 @@ from adjoint.functions.elementwise.pointwise import clamp
 from adjoint.functions.linalg.norms import norm
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.movement import movement
-from adjoint.ops.nn.native_norms import normalize_rows
+from adjoint.ops.nn.native_norms import move_statistic, normalize_by_statistics, normalize_rows
 from adjoint.ops.nn.normalization import (
     moments,
     standardize,
@@ -152,19 +153,13 @@ def _normalize_channels(
     if in_forward_mode and any(tangents_of(t) is not None for t in (running_mean, running_var)):
         raise RuntimeError("batch_norm is not differentiable wrt running_mean and running_var")
     axes = (0, *range(2, len(shape)))
-    per_channel = tuple(1 if d in axes else n for d, n in enumerate(shape))
-
-    def reshape_to_channels(t: Tensor) -> Tensor:
-        return movement.reshape(t, shape=per_channel)
-
     if training:
         count = movement.numel(tuple(shape[a] for a in axes))
         if count == 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
         # One node with a gradient of its own, where nothing asks for the steps in between; else the ops one by one.
         if can_use_one_op(input, weight, bias):
-            scale, shift = (None if t is None else reshape_to_channels(t) for t in (weight, bias))
-            out = standardize(input, scale, shift, axes=axes, eps=eps)
+            out = standardize(input, weight, bias, axes=axes, eps=eps)
             mean, var = moments(input, axes) if running_mean is not None else (input, input)
             weight = bias = None
         else:
@@ -184,9 +179,24 @@ def _normalize_channels(
         missing = "running_mean" if running_mean is None else "running_var"
         raise RuntimeError(f"batch_norm: {missing} must be defined in evaluation mode")
     else:
+        normal = _try_running_statistics(input, running_mean, running_var, weight, bias, eps)
+        if normal is not None:
+            return normal
         mean, var = _beside_channels(running_mean, input), _beside_channels(running_var, input)
         out = arithmetic.sub(input, mean) * arithmetic.rsqrt(var + eps)
     return scale_and_shift(out, weight, bias)
+
+
+def _try_running_statistics(
+    input: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor | None:
+    """Normalise by running statistics at once where no op is recorded; None where ops should do it."""
+    for t in (input, mean, var, weight, bias):
+        if t is not None and not is_evaluated_alone(t):
+            return None
+    w, b = (None if t is None else t.array for t in (weight, bias))
+    out = normalize_by_statistics(input.array, mean.array, var.array, w, b, eps)
+    return None if out is None else wrap_unrecorded(out)
 
 
 def _try_quiet_update(
@@ -203,7 +213,9 @@ def _try_quiet_update(
     if any(new.dtype is not old.dtype for old, new in zip(writable, moves, strict=True)):
         return False
     for t, old, new, factor in zip(running, writable, moves, (1, count / (count - 1)), strict=True):
-        old[...] = old * (1 - momentum) + new.reshape(old.shape) * factor * momentum
+        batch_statistic = new.reshape(old.shape)
+        if not move_statistic(old, batch_statistic, momentum, factor):
+            old[...] = old * (1 - momentum) + batch_statistic * factor * momentum
         mark_quiet_write(t, old)
     return True
 

@@ -57,9 +57,13 @@ def _geometry(
 ) -> Geometry:
     """Return the settings in one form. Raises RuntimeError if they do not fit each other or the input."""
     settings = (kernel_size, stride, padding, dilation)
-    kinds = {type(n) for value in settings for n in (value if type(value) is tuple else (value,))}
     # symbols of a traced step are not asked whether they are equal to what was given before
-    is_plain = type(input.array) is np.ndarray and kinds <= PLAIN_TYPES
+    is_plain = type(input.array) is np.ndarray
+    for value in settings:
+        if type(value) is tuple:
+            is_plain = is_plain and all(type(n) is int for n in value)
+        elif type(value) not in PLAIN_TYPES:
+            is_plain = False
     find = _find_geometry if is_plain else _find_geometry.__wrapped__
     return find(name, rank, tuple(input.array.shape), *settings, ceil_mode)
 

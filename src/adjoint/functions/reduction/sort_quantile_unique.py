@@ -126,7 +126,6 @@ def _try_few(input: Tensor, axis: int, count: int, descending: bool, kind: type[
     x = input.array
     if (
         type(x) is not np.ndarray
-        or axis != x.ndim - 1
         or type(count) is not int
         or not 0 < count <= MAX_INSERTED
         or x.dtype not in KERNEL_TYPES
@@ -134,10 +133,13 @@ def _try_few(input: Tensor, axis: int, count: int, descending: bool, kind: type[
         or (nondefault.count and thread_mode.needs_slow_path)
     ):
         return None
-    shape = (*x.shape[:-1], count)
+    rows = x if axis == x.ndim - 1 else x.swapaxes(axis, -1)
+    shape = (*rows.shape[:-1], count)
     places, values = np.empty(shape, np.int64), np.empty(shape, x.dtype)
-    if LEADING_KERNELS[descending].call(x, places, values) is None:
+    if LEADING_KERNELS[descending].call(rows, places, values) is None:
         return None
+    if rows is not x:
+        places, values = (np.ascontiguousarray(found.swapaxes(axis, -1)) for found in (places, values))
     indices = wrap_unrecorded(places)
     if is_evaluated_alone(input):
         return kind(wrap_unrecorded(values), indices)

@@ -15,13 +15,15 @@ from weakref import ref
 
 import numpy as np
 
-from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
+from adjoint.core.op.eager_kernels import LateKernel, SmallArrayKernel, kernel_provider
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.typing import Array, NumpyDtype, Shape
 
 LAYER_NORM, LAYER_NORM_DX = SmallArrayKernel("layer_norm"), SmallArrayKernel("layer_norm_dx")
 BATCH_NORM, BATCH_NORM_DX = SmallArrayKernel("batch_norm"), SmallArrayKernel("batch_norm_dx")
 COLUMNS, COLUMNS_DX = SmallArrayKernel("batch_norm_columns"), SmallArrayKernel("batch_norm_dx_columns")
+RUNNING_NORM, RUNNING_COLUMNS = LateKernel("running_norm"), LateKernel("running_norm_columns")
+MOVE_STATISTIC = LateKernel("move_statistic")
 GROUP_NORM, GROUP_NORM_DX = SmallArrayKernel("group_norm"), SmallArrayKernel("group_norm_dx")
 MAX_ELEMENTS = 2**22  # of more, kernels for their shape divide the work among threads
 MAX_ROW_ELEMENTS = 2**15  # that a layer norm adds in the type of the elements
@@ -76,6 +78,31 @@ def normalize_rows(x: Array, weight: Array, bias: Array, eps: float) -> Array | 
         return None
     found: Array | None = LAYER_NORM.call(x, weight, bias, eps)
     return found
+
+
+def normalize_by_statistics(
+    x: Array, mean: Array, var: Array, weight: Array | None, bias: Array | None, eps: float
+) -> Array | None:
+    """(x - mean) / √(var + eps) · weight + bias for the channels of (N, C, …), to the bit as by one op after another.
+
+    None where a weight or bias is missing, of which no op would be.
+    """
+    if weight is None or bias is None or not _is_possible(x, sys.maxsize):
+        return None
+    n, c, *rest = x.shape
+    found: Array | None
+    if rest:
+        found = RUNNING_NORM.call(x.reshape(n, c, prod(rest)), mean, var, weight, bias, eps)
+    else:
+        found = RUNNING_COLUMNS.call(x, mean, var, weight, bias, eps)
+    return None if found is None else found.reshape(x.shape)
+
+
+def move_statistic(old: Array, new: Array, momentum: float, factor: float) -> bool:
+    """Write old (1 - momentum) + new · factor · momentum into `old`; False where NumPy should."""
+    if not kernel_provider.enabled:
+        return False
+    return MOVE_STATISTIC.call(old, new, 1 - momentum, float(factor), momentum) is not None
 
 
 def normalize_groups(x: Array, weight: Array | None, bias: Array | None, groups: int, eps: float) -> Array | None:

@@ -38,8 +38,18 @@ def with_moments(x: Operand, axes: Axes, eps: float) -> tuple[Operand, Operand, 
 def standardize_by_ops(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, axes: Axes, eps: float) -> Tensor:
     """Compute `standardize` by ops."""
     out = with_moments(x, axes, eps)[0]
-    out = out if weight is None else out * weight
-    return out if bias is None else out + bias
+    out = out if weight is None else out * _lay_beside(weight, x, axes)
+    return out if bias is None else out + _lay_beside(bias, x, axes)
+
+
+def _lay_beside(vector: Operand, x: Operand, axes: Axes) -> Operand:
+    """Return a weight or bias so that it broadcasts with x: one number for each channel lies along dimension 1."""
+    return _spread_channels(vector, x) if _is_of_channels(vector.shape, len(x.shape), axes) else vector
+
+
+def _is_of_channels(shape: Shape, rank: int, axes: Axes) -> bool:
+    """Return whether a weight or bias has a number for each channel that does not broadcast as it is."""
+    return rank > 2 and len(shape) == 1 and axes == (0, *range(2, rank))
 
 
 def moments(x: Tensor, axes: Axes) -> tuple[Tensor, Tensor]:
@@ -65,14 +75,17 @@ def _dx_by_ops(g: Operand, x: Operand, weight: Operand, axes: Axes, eps: float) 
     centred = x - mean
     scale = arithmetic.rsqrt(reduction.mean(centred * centred, axes=axes, keepdims=True) + eps)
     out = centred * scale
-    g = g if weight is None else g * weight
+    g = g if weight is None else g * _lay_beside(weight, x, axes)
     along = reduction.mean(g * out, axes=axes, keepdims=True)
     return (g - reduction.mean(g, axes=axes, keepdims=True) - out * along) * scale
 
 
 @with_eager_kernel(SECONDS_PER_ELEMENT)
 def _dweight_by_ops(g: Operand, x: Operand, weight_shape: Shape, axes: Axes, eps: float) -> Operand:
-    return reduction.sum_to(with_moments(x, axes, eps)[0] * g, weight_shape)
+    slopes = with_moments(x, axes, eps)[0] * g
+    if _is_of_channels(weight_shape, len(x.shape), axes):
+        return reduction.sum(slopes, axes=axes, keepdims=False)
+    return reduction.sum_to(slopes, weight_shape)
 
 
 def _dx(g: Operand, x: Operand, weight: Operand, axes: Axes, eps: float) -> Operand:
@@ -89,11 +102,11 @@ def _dweight(g: Operand, x: Operand, weight_shape: Shape, axes: Axes, eps: float
     return _dweight_by_ops(g, x, weight_shape, axes, eps)
 
 
-def _dbias(g: Operand, bias_shape: Shape) -> Operand:
+def _dbias(g: Operand, bias_shape: Shape, axes: Axes) -> Operand:
     found = take_gradient("bias", g, bias_shape) if type(g) is np.ndarray else None
     if found is not None:
         return found
-    return g
+    return reduction.sum(g, axes=axes, keepdims=False) if _is_of_channels(bias_shape, len(g.shape), axes) else g
 
 
 def _title(made: Any) -> str:
@@ -111,7 +124,7 @@ def _title(made: Any) -> str:
     dbias=_dbias,
 )
 def standardize(x: Array, weight: Array | None, bias: Array | None, *, axes: Axes, eps: float) -> Array:
-    """(x - mean) / √(var + eps) over `axes`, then · weight + bias, which broadcast to x or are None."""
+    """(x - mean) / √(var + eps) over `axes`, then · weight + bias: None, of channels (C,), or broadcast to x."""
     found = native_norms.normalize(x, weight, bias, axes, eps)
     if found is not None:
         return found
@@ -119,10 +132,11 @@ def standardize(x: Array, weight: Array | None, bias: Array | None, *, axes: Axe
     out = np.subtract(x, add_up(x, axes, True) / count, order="C")
     variance = add_up(out * out, axes, True) / count
     out *= 1 / np.sqrt(variance + out.dtype.type(eps))
+    per_channel = (1, -1, *(1,) * (x.ndim - 2))
     if weight is not None:
-        out *= weight
+        out *= weight.reshape(per_channel) if _is_of_channels(weight.shape, x.ndim, axes) else weight
     if bias is not None:
-        out += bias
+        out += bias.reshape(per_channel) if _is_of_channels(bias.shape, x.ndim, axes) else bias
     return reduction.round_to(out, x.dtype)
 
 

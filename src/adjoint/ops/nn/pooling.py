@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.op.eager_kernels import FixedShapes
+from adjoint.core.op.eager_kernels import FixedShapes, LateKernel, kernel_provider
 from adjoint.core.op.families import primitive
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
@@ -40,6 +40,9 @@ def _find_pooled_shape(
 MAX_FEW_TAPS = 16384  # upper bound of those of all windows
 MIN_ROW = 16  # windows along the last dimension, for which NumPy's loop over a row pays
 MIN_TILE_TAPS = 32  # taps of a window: of fewer, one call for each costs less than tiles that lie in one piece
+MAX_NATIVE_ELEMENTS = 2**15  # of an image or all windows, for native code that is not made for its shape
+SUM_WINDOWS, MAX_WINDOWS = LateKernel("sum_windows"), LateKernel("max_windows")
+MAX_WINDOWS_GRADIENT = LateKernel("max_windows_gradient")
 SECONDS_PER_CALL, SECONDS_PER_ELEMENT = 5e-5, 8e-9  # seconds that NumPy takes for a call, and an element of the images
 
 
@@ -68,6 +71,11 @@ POOLING_COST = FixedShapes(_estimate_seconds)
 def window_sum(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Array:
     """out[…, p…] = Σ x[…, p·stride + k·dilation - padding] over the taps k of a window."""
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
+    settings = _find_native_settings(x.shape, shape, size, stride, padding, dilation)
+    if settings is not None and math.prod(shape) > 1:  # NumPy adds up the taps of one window in pairs
+        found = np.empty(shape, x.dtype)
+        if SUM_WINDOWS.call(x, settings, found) is not None:
+            return found
     framed = _pad_input(x, padding, extra, 0)
     few = _gather_few_taps(framed, size, stride, dilation)
     if few is not None:
@@ -115,10 +123,15 @@ def window_sum_input(
 )
 def max_pool(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Array:
     """The largest element of each window."""
+    shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
+    settings = _find_native_settings(x.shape, shape, size, stride, padding, dilation)
+    if settings is not None:
+        found = np.empty(shape, x.dtype)
+        if MAX_WINDOWS.call(x, settings, found) is not None:
+            return found
     tiles = _split_into_tiles(x, size, stride, padding, dilation, extra)
     if tiles is not None:
         return np.maximum.reduce(tiles, -1)
-    shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, _lowest(x.dtype))
     few = _gather_few_taps(framed, size, stride, dilation) if shape[-1] < MIN_ROW else None
     if few is not None:
@@ -148,6 +161,11 @@ def max_pool_input(
     g: Operand, x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
 ) -> Array:
     """The gradient of `max_pool` in x: each window's g added to the largest element of it, in zeros."""
+    settings = _find_native_settings(x.shape, g.shape, size, stride, padding, dilation)
+    if settings is not None:
+        found = np.zeros(x.shape, g.dtype)
+        if MAX_WINDOWS_GRADIENT.call(g, x, settings, found) is not None:
+            return found
     winners = _winners(x, size, stride, padding, dilation, extra)
     if _are_large_tiles(x, size, stride, padding, dilation, extra):
         tiles = np.zeros((*g.shape, math.prod(size)), g.dtype)
@@ -267,6 +285,22 @@ def _winners(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: S
         _replace(best, tap, better)
         np.maximum(winners, better * winners.dtype.type(i), out=winners)
     return winners
+
+
+def _find_native_settings(
+    shape: Sizes, places: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
+) -> Array | None:
+    """Return what native code of two dimensions is told; None where it is not for images of this shape."""
+    is_small = math.prod(shape) <= MAX_NATIVE_ELEMENTS and math.prod(places) * math.prod(size) <= MAX_NATIVE_ELEMENTS
+    if not kernel_provider.enabled or not is_small or len(size) > 2:
+        return None
+    return _make_native_settings(tuple(shape[-len(size) :]), tuple(places[-len(size) :]), size, stride, padding, dilation)
+
+
+@functools.lru_cache(256)
+def _make_native_settings(*settings: Sizes) -> Array:
+    one = (1, 1, 1, 1, 0, 1)  # of a dimension in front that there is not
+    return np.array([n for each, absent in zip(settings, one, strict=True) for n in ((absent, *each)[-2:])], np.int64)
 
 
 def _gather_few_taps(x: Array, size: Sizes, stride: Sizes, dilation: Sizes) -> Array | None:

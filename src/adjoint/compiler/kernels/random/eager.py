@@ -47,8 +47,8 @@ class Drawer:
     def uniforms(self, count: int, kind: NumpyDtype, first: float, last: float) -> Array:
         """Uniform on [first, last), two numbers of the dtype, (count,), float32 or float64."""
         out = np.empty(count, kind)
-        span = float(kind.type(last) - kind.type(first))
-        self._functions["uniforms", kind.itemsize](*self._places, _find_data_address(out), count, span, first, last)
+        ends = float(last - first), float(first), float(last)  # ctypes takes longer for NumPy's scalars
+        self._functions["uniforms", kind.itemsize](*self._places, _find_data_address(out), count, *ends)
         return out
 
     def exponentials(self, count: int, kind: NumpyDtype, rate: float) -> Array:

@@ -7,13 +7,10 @@ Modules, in reading order:
 - `elementwise`: Functions of each element by itself.
 - `gather_row`: One element of each row by its index: gather, and the negative log likelihood.
 - `row_loop`: The rows of small arrays, which are their last dimension, and what routines do along one.
-- `normalization`: Normalisation of rows to mean 0 and variance 1, and its gradients.
 - `row_reductions`: Sums, norms, extremes and leading elements of rows.
 - `softmax`: Softmax, its logarithm and the logarithm of a sum of exponentials along rows, and their gradients.
 - `catalogue`: All routines, by name.
 - `loading`: A routine as a function for Python: from code that an earlier process left on disk, else written now.
-- `channel_norms`: Normalisation of channels over a batch, and of groups of channels, with all gradients from one
-  pass.
 - `panel_product`: The product of a few rows with a matrix that is packed in panels: the part of a recurrent step that
   reads weights.
 - `recurrent_steps`: The steps over time of a recurrent layer, forward and backward: a product with the packed weight,
@@ -25,11 +22,10 @@ Modules, in reading order:
 - `ctc_steps`: The recursion of connectionist temporal classification over all times, and its gradient back through
   them.
 - `column_folds`: Sums and extremes over dimensions before the last, of (outer, rows, columns) over the rows.
-- `resampling`: Sums of few elements along a dimension, by positions and weights: what interpolation is made of.
-- `grid_sampling`: Images looked up bilinearly at the places of a grid, and the gradients in the images and in the
-  grid.
 - `broadcast_arithmetic`: Sums, differences, products and quotients of arrays that broadcast, with the bits of
   NumPy's.
 - `joining`: Arrays joined along a dimension: copied row by row into a new one, in a third of the time of NumPy's
   call.
+- `images`: Routines for images.
+- `norms`: Routines of normalisation.
 """

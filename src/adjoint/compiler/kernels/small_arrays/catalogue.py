@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from adjoint.compiler.kernels.small_arrays import (
-    channel_norms,
     column_folds,
     ctc_steps,
     elementwise,
     few_queries,
     gather_row,
-    grid_sampling,
     joining,
-    normalization,
     recurrent_steps,
-    resampling,
     row_reductions,
     softmax,
     sparse_product,
 )
 from adjoint.compiler.kernels.small_arrays.entry import SmallArrayEntry, text
+from adjoint.compiler.kernels.small_arrays.images import grid_sampling, resampling, window_pooling
+from adjoint.compiler.kernels.small_arrays.norms import channel_norms, normalization, running_statistics
 from adjoint.compiler.llvm.jit.target import Target, host
 
 MODULES = (
@@ -37,7 +35,9 @@ MODULES = (
     joining,
     recurrent_steps,
     resampling,
+    running_statistics,
     sparse_product,
+    window_pooling,
 )
 ROUTINES: dict[str, SmallArrayEntry | Callable[[str, Target], str]] = {
     name: entry for module in MODULES for name, entry in module.ROUTINES.items()
