@@ -200,3 +200,30 @@ def test_no_gradient_is_lost_in_a_view_whose_base_was_written() -> None:
         view = base[:2]
     base.add_(1)
     raises(RuntimeError, "created in inference mode and its base or another view of its base", view.sum().backward)
+
+
+VIEWS: list[Any] = [
+    lambda x: x[0], lambda x: x.unsqueeze(1), lambda x: x.transpose(0, 1), lambda x: x.view(-1)[1:], lambda x: x.mT,
+    lambda x: x.chunk(2, 1)[1],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(VIEWS)))
+def test_views_know_that_they_were_made_in_inference_mode(number: int) -> None:
+    view = VIEWS[number]
+    outside = ad.arange(12.0).reshape(3, 4)
+    for _ in range(3):  # repeated calls take the step that the first led to
+        with ad.inference_mode():
+            made, seen = view(ad.arange(12.0).reshape(3, 4)), view(outside)
+        assert made.is_inference()
+        assert not seen.is_inference()
+        raises(RuntimeError, "Inplace update to inference tensor", made.add_, 1)
+        seen.add_(0)
+        assert seen._version == outside._version
+
+
+def test_all_parts_of_a_factorization_are_made_in_inference_mode() -> None:
+    with ad.inference_mode():
+        x = ad.eye(3) * 2
+        parts = [*ad.linalg.qr(x), *ad.linalg.svd(x), *ad.linalg.eigh(x), *x.max(1), *x.topk(2), *x.sort(0)]
+    assert all(part.is_inference() for part in parts)

@@ -54,7 +54,7 @@ _CALL = """
 def make(op, evaluated, rules, weight, masks, find_mask, copy_saved):
     def call({inputs}, computed=None, **params):
         modes = mode.__dict__ if nondefault.count else None
-        if (default.narrow and computed is None) or (modes is not None and modes["needs_slow_path"]):
+        if (default.narrow and computed is None) or (modes is not None and modes["alters_ops"]):
             return apply(op, ({inputs},), params)
 {unpack}
         unrecorded = ({unrecorded}) or (modes is not None and not modes["recording"])
@@ -135,7 +135,7 @@ def make_source_call(op: Op) -> Callable[..., Tensor]:
     evaluated = op.evaluate
 
     def call(**params: object) -> Tensor:
-        if default.narrow or (nondefault.count and (mode.needs_slow_path or nondefault.meta_tensors)):
+        if default.narrow or (nondefault.count and (mode.alters_ops or nondefault.meta_tensors)):
             return apply(op, (), params)
         try:
             data = evaluated(**params)

@@ -155,7 +155,7 @@ def _make_call_of_one(op: Op, kernel: ElementwiseKernel, otherwise: Function) ->
     def call(x: Operand, **params: object) -> Tensor:
         modes = mode.__dict__ if nondefault.count else None
         native = kernel.find_native((ARRAY, *params.values()))
-        if native is None or type(x) is not Tensor or (modes is not None and modes["needs_slow_path"]):
+        if native is None or type(x) is not Tensor or (modes is not None and modes["alters_ops"]):
             return otherwise(x, **params)
         array, node = x.array, x.node
         if not (kernel_provider.enabled and array.ndim and array.size >= kernel.min_taken):

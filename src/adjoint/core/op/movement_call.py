@@ -50,7 +50,7 @@ def make_movement_call(op: Op, function: Function, view: bool, method: Function 
         given = type(x) is Tensor or isinstance(x, Tensor)
         array = x.array if given else x
         modes = mode.__dict__ if nondefault.count else None
-        if type(array) is not ndarray or not differentiable or (modes is not None and modes["needs_slow_path"]):
+        if type(array) is not ndarray or not differentiable or (modes is not None and modes["alters_ops"]):
             return _call_in_modes(op, x, array, params, view)
         try:
             data = function(array, **params) if method is None else method(array, params[first])
@@ -79,7 +79,7 @@ def index_view(x: Tensor, array: Array, key: Operand) -> Tensor | None:
     modes = None
     if nondefault.count:
         modes = mode.__dict__
-        if modes["needs_slow_path"]:
+        if modes["alters_ops"]:
             return None
     try:
         data = array[key]
@@ -113,6 +113,10 @@ def make_view(x: Tensor, data: Array, steps: Steps, modes: Params | None, called
         cut = modes["detach_record"]
         if cut is not None:
             out._detach_record = cut
+        if modes["inference"]:
+            out.storage_ = None
+            share_steps(x, out, steps)
+            return out
     parent = x.node
     if parent is not None and made is DEFAULT_CREATION:
         try:

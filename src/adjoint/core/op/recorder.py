@@ -71,7 +71,7 @@ def is_evaluated_alone(x: Tensor) -> bool:
     """Return whether ops of `x` do no more than compute an array: nothing is recorded, and no mode sees them."""
     if nondefault.count:
         modes = mode.__dict__
-        if modes["needs_slow_path"] or nondefault.meta_tensors:
+        if modes["alters_ops"] or nondefault.meta_tensors:
             return False
         return x.node is None or not modes["recording"]
     return x.node is None

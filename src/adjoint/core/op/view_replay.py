@@ -49,7 +49,7 @@ def replay_views(function: Function, takes_sequence: bool) -> Function:
         modes = None
         if nondefault.count:
             modes = mode.__dict__
-            if modes["needs_slow_path"]:
+            if modes["alters_ops"]:
                 return function(input, *given)
         if type(array) is not ndarray:
             return function(input, *given)

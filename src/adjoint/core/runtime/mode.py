@@ -70,13 +70,14 @@ class Mode(threading.local):
     in_transform: bool  # a derivative is being taken, for which tensors of inference mode are constants
     autocast: dtype | None  # of products; None if they take the type of their operands
     is_intercepted: bool  # derived: a call does more than evaluate, wrap and record
+    alters_ops: bool  # derived: something besides `recording` and `inference` makes a call differ
     needs_slow_path: bool  # derived: something besides `recording` makes a call differ
     is_counted: bool  # derived: this thread is counted in `nondefault`
 
     def __init__(self) -> None:
         self.recording = True
         self.inference = self.recorded_by_caller = self.in_transform = False
-        self.is_intercepted = self.needs_slow_path = self.is_counted = False
+        self.is_intercepted = self.alters_ops = self.needs_slow_path = self.is_counted = False
         self.detach_record = self.interpreter = self.forward_levels = self.anomaly_detector = self.autocast = None
         self.saved_tensor_hooks = ()
         self.level_floor = -1
@@ -157,9 +158,8 @@ def _update_modes(held: dict[str, Any], modes: Mapping[str, object]) -> None:
     if not FREQUENT_MODES.issuperset(modes):
         nondefault.inference_used = nondefault.inference_used or held["inference"]
         held["is_intercepted"] = any(held[name] for name in INTERCEPTING_MODES)
-        held["needs_slow_path"] = (
-            held["inference"] or held["is_intercepted"] or held["level_floor"] >= 0 or held["autocast"] is not None
-        )
+        held["alters_ops"] = held["is_intercepted"] or held["level_floor"] >= 0 or held["autocast"] is not None
+        held["needs_slow_path"] = held["inference"] or held["alters_ops"]
     _count_thread(held)
 
 

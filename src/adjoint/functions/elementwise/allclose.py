@@ -53,7 +53,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
         return False
     x, y = input.array, other.array
     is_plain = type(x) is type(y) is ndarray and x.dtype is y.dtype and x.dtype in PLAIN_DTYPES
-    if is_plain and not (nondefault.count and mode.needs_slow_path):
+    if is_plain and not (nondefault.count and mode.alters_ops):
         return bool((x == y).all())
     return _all_true(comparison.eq(input, other))
 

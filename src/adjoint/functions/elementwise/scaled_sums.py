@@ -24,7 +24,7 @@ __all__ = ["addcdiv", "addcmul", "lerp"]
 
 def _are_plain_floats(*operands: Operand) -> bool:
     """Return whether operands are tensors of one type, float32 or float64, on which an op that is fused is called."""
-    if nondefault.count and mode.needs_slow_path:
+    if nondefault.count and mode.alters_ops:
         return False
     dtype = None
     for x in operands:

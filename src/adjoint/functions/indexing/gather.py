@@ -75,7 +75,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         flat, at = (movement.reshape(x, shape=(x.numel(),)) for x in (input, index))
         out = gather(flat, 0, at)
         return movement.reshape(out, shape=index.array.shape)
-    if axis == rank - 1 and kernel_provider.enabled and not (nondefault.count and mode.needs_slow_path):
+    if axis == rank - 1 and kernel_provider.enabled and not (nondefault.count and mode.alters_ops):
         x, indices = input.array, index.array
         if type(x) is type(indices) is np.ndarray and x.shape[:-1] == indices.shape[:-1]:
             if x.dtype in BIT_TWINS:

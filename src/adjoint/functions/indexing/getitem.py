@@ -88,7 +88,7 @@ def _try_mask(x: Tensor, mask: Array) -> Tensor | None:
         or type(mask) is not np.ndarray
         or mask.shape != array.shape[: mask.ndim]
         or mask.ndim >= len(INPUT_NAMES)  # so many positions that the op's call is not written out
-        or (nondefault.count and mode.needs_slow_path)
+        or (nondefault.count and mode.alters_ops)
     ):
         return None
     if is_evaluated_alone(x):

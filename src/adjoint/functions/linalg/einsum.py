@@ -47,7 +47,7 @@ def einsum(equation: Tensor | str, *operands: Any) -> Tensor:
     """
     if isinstance(equation, Tensor):
         equation, operands = _equation_from_sublists([equation, *operands])
-    if len(operands) == 2 and not (nondefault.count and mode.needs_slow_path):  # sizes may be symbols
+    if len(operands) == 2 and not (nondefault.count and mode.alters_ops):  # sizes may be symbols
         x, y = operands
         dtype = x.array.dtype
         if dtype.kind in "fc" and y.array.dtype is dtype:

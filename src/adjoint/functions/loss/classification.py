@@ -197,7 +197,7 @@ def _try_small_mean_nll(logs: Tensor, target: Tensor, ignore: int) -> Tensor | N
     """Return the mean loss of a small batch (N, C) without ignored targets; None for anything else."""
     x, classes = logs.array, target.array
     if (
-        (nondefault.count and mode.needs_slow_path)
+        (nondefault.count and mode.alters_ops)
         or type(x) is not np.ndarray
         or not kernel_provider.enabled
         or ignore >= 0

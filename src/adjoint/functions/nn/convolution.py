@@ -132,7 +132,7 @@ def _find_known_settings(
     for setting in (stride, padding, dilation):
         if type(setting) is not int and type(setting) is not tuple:
             return None
-    if type(groups) is not int or not isinstance(input, Tensor) or (nondefault.count and mode.needs_slow_path):
+    if type(groups) is not int or not isinstance(input, Tensor) or (nondefault.count and mode.alters_ops):
         return None
     x, w, b = input.array, weight.array, None if bias is None else bias.array
     if type(x) is not np.ndarray or x.dtype is not w.dtype or (b is not None and b.dtype is not x.dtype):

@@ -75,7 +75,7 @@ def _try_lookup(weight: Tensor, input: Tensor) -> Tensor | None:
         or table.dtype not in KERNEL_TYPES
         or not table.size
         or not kernel_provider.enabled
-        or (nondefault.count and mode.needs_slow_path)
+        or (nondefault.count and mode.alters_ops)
     ):
         return None
     rows = np.empty((*indices.shape, table.shape[1]), table.dtype)
@@ -141,7 +141,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     classes = num_classes if num_classes != -1 else max(tensor.max().item() + 1, 1)
     complaint = "Class values must be non-negative and smaller than num_classes, but got {}"
     indexing.check_range(tensor, classes, complaint, low=0, error=RuntimeError)
-    if type(tensor.array) is np.ndarray and not (nondefault.count and mode.needs_slow_path):
+    if type(tensor.array) is np.ndarray and not (nondefault.count and mode.alters_ops):
         out = np.zeros((*tensor.array.shape, classes), np.int64)
         out.reshape(-1)[row_starts(tensor.array.size, classes) + tensor.array.reshape(-1)] = 1
         return wrap_unrecorded(out)

@@ -58,7 +58,7 @@ def _try_rows(
     input: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor | None:
     """Return `layer_norm` over the last dimension by native code; None where that is not for it."""
-    if weight is None or bias is None or len(shape) != 1 or (nondefault.count and mode.needs_slow_path):
+    if weight is None or bias is None or len(shape) != 1 or (nondefault.count and mode.alters_ops):
         return None
     x, w, b = input.array, weight.array, bias.array
     if type(x) is not np.ndarray or x.dtype not in KERNEL_TYPES or not w.shape == b.shape == x.shape[-1:] == (*shape,):

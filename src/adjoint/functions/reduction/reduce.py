@@ -330,13 +330,13 @@ def _max_or_min(
     if rank == 0:
         return _scalar_extreme(x, kind)
     array = x.array
-    if type(array) is np.ndarray and not keepdim and not (nondefault.count and mode.needs_slow_path):
+    if type(array) is np.ndarray and not keepdim and not (nondefault.count and mode.alters_ops):
         if axis != rank - 1:
             array = array.transpose(movement.axis_to_end(rank, axis))
         places = np.empty(array.shape[:-1], np.int64)
         found = ROW_KERNELS[name].call(array, places) if kernel_provider.enabled else None
         if found is not None:
-            return kind(indexing.take_along(x, indices := wrap(places), axis=axis, computed=found), indices)
+            return kind(indexing.take_along(x, indices := wrap_unrecorded(places), axis=axis, computed=found), indices)
     indices = find_positions(where_is, x, axis=axis, keepdims=True)
     return _gather_extremes(x, indices, axis, keepdim, kind)
 
@@ -349,7 +349,7 @@ def _detach_or_rewrap(x: Tensor) -> Tensor:
 def find_positions(search: Function, x: Tensor, **params: object) -> Tensor:
     """Return the positions in x that an op without a gradient finds."""
     array = x.array
-    if type(array) is np.ndarray and array.dtype.kind != "V" and not (nondefault.count and mode.needs_slow_path):
+    if type(array) is np.ndarray and array.dtype.kind != "V" and not (nondefault.count and mode.alters_ops):
         return wrap_unrecorded(np.asarray(op_of(search).evaluate(array, **params)))  # of a vector, a scalar of NumPy's
     found: Tensor = search(_detach_or_rewrap(x), **params)
     return found
@@ -406,7 +406,7 @@ def _arg_extreme(input: Tensor, dim: int | None, keepdim: bool, where_is: Functi
         return find_positions(where_is, input, axis=one_dim(dim, rank), keepdims=keepdim)
     if dim is not None:
         one_dim(dim, 0)
-    if type(array) is np.ndarray and array.dtype.kind != "V" and not (nondefault.count and mode.needs_slow_path):
+    if type(array) is np.ndarray and array.dtype.kind != "V" and not (nondefault.count and mode.alters_ops):
         flat = wrap_unrecorded(np.asarray(op_of(where_is).evaluate(array.reshape(-1), axis=0, keepdims=False)))
     else:
         x = _detach_or_rewrap(input)
@@ -463,7 +463,7 @@ def count_nonzero(input: Tensor, dim: Dims = None, *others: int) -> Tensor:
     """Count the elements over `dim`, or several dimensions one by one, that are not zero."""
     x = input.array
     dim = parse_shape((dim, *others)) if others else dim
-    if type(x) is np.ndarray and not (nondefault.count and mode.needs_slow_path):
+    if type(x) is np.ndarray and not (nondefault.count and mode.alters_ops):
         return wrap_unrecorded(np.asarray(np.count_nonzero(x, axis=all_dims(dim, x.ndim) or None), np.int64))
     return sum(input.detach() if x.dtype.kind == "b" else comparison.ne(input.detach(), 0), dim)
 

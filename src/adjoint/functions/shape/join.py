@@ -88,7 +88,7 @@ def _try_join(op: Op, native: LateKernel, parts: Sequence[Tensor], dim: int, is_
 
     It does what the call of the op does, in which any of the parts might be no tensor.
     """
-    if nondefault.count and mode.needs_slow_path:
+    if nondefault.count and mode.alters_ops:
         return None
     arrays: list[Array] = []
     recorded = False
