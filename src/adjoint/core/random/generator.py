@@ -26,6 +26,7 @@ from adjoint.core.typing import Array, NumpyDtype
 
 Shape = int | Sequence[int]
 FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
+BITS_OF_ONE = {kind: np.ones((), kind).view(f"u{kind.itemsize}") for kind in (FLOAT32, FLOAT64)}
 LARGEST_NUMBERS = {kind: float(np.finfo(kind).max) for kind in (FLOAT32, FLOAT64)}  # `finfo` takes as long as a draw
 
 
@@ -116,10 +117,13 @@ class Generator(RandomStream):
             if unit_kind.itemsize == 2:
                 p, unit_kind = p.astype(np.float32), np.dtype(np.float32)
             chances = (p if p.shape == sizes else np.broadcast_to(p, sizes)).reshape(-1)
-            # of NaN neither holds; the methods of arrays take twice as long
-            if p.size and not (np.minimum.reduce(p, None) >= 0 and np.maximum.reduce(p, None) <= 1):
+            # bits above those of 1.0 are of larger numbers, of negative ones, -0.0 too, and of NaN
+            most = BITS_OF_ONE[unit_kind]
+            if p.size and np.maximum.reduce(p.view(most.dtype), None) > most:
                 outside = ~((p >= 0) & (p <= 1))
-                raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p[outside][0]:g} in an array p")
+                if outside.any():
+                    first = p[outside][0]
+                    raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={first:g} in an array p")
         else:
             if not 0 <= p <= 1:
                 raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")

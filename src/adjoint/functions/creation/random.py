@@ -213,12 +213,11 @@ def _draw_like(
     **params: Any,
 ) -> Tensor:
     array, source = input.array, generator or default_generator
-    if dtype is None and device is None and not requires_grad and type(array) is np.ndarray:
-        if array.flags.c_contiguous:  # as nearly always
-            like: Tensor = draw(shape=array.shape, dtype=array.dtype, generator=source, **params)
-            return like
-    kind = numpy_dtype(dtype or input.dtype)
-    out = draw_in_memory_order(input, lambda shape: draw(shape=shape, dtype=kind, generator=source, **params))
+    if dtype is None and type(array) is np.ndarray and array.flags.c_contiguous:  # as nearly always
+        out = draw(shape=array.shape, dtype=array.dtype, generator=source, **params)
+    else:
+        kind = numpy_dtype(dtype or input.dtype)
+        out = draw_in_memory_order(input, lambda shape: draw(shape=shape, dtype=kind, generator=source, **params))
     return finish_factory(out, requires_grad, device)
 
 
@@ -304,8 +303,6 @@ def randint(
         low, high = 0, low
     if isinstance(size, int):
         raise TypeError("randint(): argument 'size' must be tuple of ints, not int")
-    if type(size) is tuple and out is dtype is device is generator is None and not requires_grad:
-        return ops.randint(shape=parse_shape(size), dtype=INT64, low=low, high=high, generator=default_generator)
     if out is not None:
         return _fill_out(
             out, parse_shape((size,)), randint, lambda x: random_(x, low, high, generator=generator), dtype
@@ -383,8 +380,7 @@ def uniform_(
 @method
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers normal with this mean and standard deviation."""
-    serial = type(self.array) is not np.ndarray or not self.array.flags.c_contiguous
-    serial = serial and not self.is_contiguous()
+    serial = not self.is_contiguous()
     return fill_with_draws(self, "normal_", _draw_normal, generator, mean=mean, std=std, serial=serial)
 
 

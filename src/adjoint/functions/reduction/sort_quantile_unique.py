@@ -126,10 +126,8 @@ def _try_few(input: Tensor, axis: int, count: int, descending: bool, kind: type[
     x = input.array
     if (
         type(x) is not np.ndarray
-        or type(count) is not int
-        or not 0 < count <= MAX_INSERTED
-        or x.dtype not in KERNEL_TYPES
-        or not kernel_provider.enabled
+        or not (type(count) is int and 0 < count <= MAX_INSERTED)
+        or not (x.dtype in KERNEL_TYPES and kernel_provider.enabled)
         or (nondefault.count and thread_mode.needs_slow_path)
     ):
         return None

@@ -7,6 +7,7 @@ the library is not known, `factor` returns None, and NumPy's functions are calle
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -15,7 +16,7 @@ from itertools import count
 import numpy as np
 
 from adjoint.core.runtime.threads import find_lapack, one_blas_thread
-from adjoint.core.typing import Array
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.linalg.lapack import MAX_UNTHREADED_ELEMENTS
 
 LETTERS = {"f": "s", "d": "d"}  # LAPACK's, by NumPy's
@@ -39,7 +40,7 @@ class Factors:
         memory = np.empty(size + k + BLOCK_COLUMNS * n, x.dtype)
         self._columns = memory[:size].reshape(n, m)
         self._columns[...] = x.T
-        self._factored = memory.ctypes.data
+        self._factored = _address_of(memory)
         self._scales = self._factored + size * x.itemsize
         self._work = self._scales + k * x.itemsize
         _call("geqrf", self._columns, (m, n, m, BLOCK_COLUMNS * n), self._factored, self._scales, self._work)
@@ -61,10 +62,10 @@ class Factors:
         """Return the x with the smallest |Q R x - b|, of a tall matrix of full rank."""
         (m, n), many = self._size, b.shape[1]
         out = np.array(b.T, order="C")
-        address, work = out.ctypes.data, self._work
+        address, work = _address_of(out), self._work
         if many > n:
             space = np.empty(BLOCK_COLUMNS * many, out.dtype)
-            work = space.ctypes.data
+            work = _address_of(space)
         sizes = (m, many, n, m, m, BLOCK_COLUMNS * many)
         _call("ormqr", self._columns, sizes, self._factored, self._scales, address, work)
         _call("trtrs", self._columns, (n, many, m, m), self._factored, address)
@@ -80,7 +81,7 @@ class Factors:
         if not triangle.diagonal().all():
             return math.inf
         largest = np.vdot(triangle, triangle)
-        _call("trtri", triangle, (n, n), triangle.ctypes.data)
+        _call("trtri", triangle, (n, n), _address_of(triangle))
         return math.sqrt(largest) * math.sqrt(np.vdot(triangle, triangle))
 
 
@@ -90,21 +91,26 @@ def factor(x: Array) -> Factors | None:
     return Factors(x) if is_known else None
 
 
+def _address_of(x: Operand) -> int:
+    """Return where an array lies that may be written and has no gaps: `x.ctypes.data` takes four times as long."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(x))
+
+
 def _clear(x: Array, mask: Array) -> Array:
-    """Return x with 0 where the mask is True, row-major."""
-    out = np.array(x, order="C")
-    out[mask] = 0
+    """Return x with 0 but where the mask is True, row-major."""
+    out = np.zeros(x.shape, x.dtype)
+    np.copyto(out, x, where=mask)
     return out
 
 
 def _find_mask(n: int, m: int) -> Array:
-    """Return a mask (m, n) of what lies above the diagonal."""
+    """Return a mask (m, n) of the diagonal and what lies below it."""
     return _keep_mask(n, m) if n * m <= MAX_KEPT_MASK else _keep_mask.__wrapped__(n, m)
 
 
 @lru_cache(64)
 def _keep_mask(n: int, m: int) -> Array:
-    return ~np.tri(m, n, dtype=bool)
+    return np.tri(m, n, dtype=bool)
 
 
 @cache
@@ -120,7 +126,7 @@ def _call(name: str, matrix: Array, integers: tuple[int, ...], *addresses: int) 
     arguments = template.copy()
     for place, address in zip(places, addresses, strict=True):
         arguments[place] = address
-    if matrix.size > MAX_UNTHREADED_ELEMENTS:
+    if matrix.size > MAX_UNTHREADED_ELEMENTS and not one_blas_thread.is_needless():
         with one_blas_thread:
             routine(*arguments, *lengths)
     else:

@@ -294,7 +294,8 @@ def _find_native_settings(
     is_small = math.prod(shape) <= MAX_NATIVE_ELEMENTS and math.prod(places) * math.prod(size) <= MAX_NATIVE_ELEMENTS
     if not kernel_provider.enabled or not is_small or len(size) > 2:
         return None
-    return _make_native_settings(tuple(shape[-len(size) :]), tuple(places[-len(size) :]), size, stride, padding, dilation)
+    rank = len(size)
+    return _make_native_settings(tuple(shape[-rank:]), tuple(places[-rank:]), size, stride, padding, dilation)
 
 
 @functools.lru_cache(256)

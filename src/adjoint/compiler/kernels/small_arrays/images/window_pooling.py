@@ -82,11 +82,6 @@ def _pool(
         sweep(b, w.columns, lanes, [], write)
 
 
-def _take_larger(b: Builder, best: Reg, element: Reg) -> Reg:
-    """The first of equal ones; NaN is largest."""
-    return b.select(b.logical_or(b.gt(element, best), b.isnan(element)), element, best)
-
-
 def _add_at_maxima(
     b: Builder,
     kind: Type,
@@ -132,7 +127,11 @@ def _add_at_maxima(
 
 
 _SUM = partial(_pool, start=0.0, combine=lambda b, total, element: b.add(total, element))
-_MAXIMUM = partial(_pool, start=-math.inf, combine=_take_larger)
+_MAXIMUM = partial(  # the first of equal ones; NaN is largest
+    _pool,
+    start=-math.inf,
+    combine=lambda b, best, x: b.select(b.logical_or(b.gt(x, best), b.isnan(x)), x, best),
+)
 ROUTINES = {
     "sum_windows": SmallArrayEntry("xix", _SUM, less=ALL_DIMS, most=UNLIMITED),
     "max_windows": SmallArrayEntry("xix", _MAXIMUM, less=ALL_DIMS, most=UNLIMITED),
