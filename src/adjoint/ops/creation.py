@@ -28,6 +28,11 @@ def zeros(shape: Shape, dtype: NumpyDtype) -> Operand:
     return full(shape=shape, value=0, dtype=dtype) if has_symbolic(*shape) else constant(np.zeros(shape, dtype))
 
 
+def ones(shape: Shape, dtype: NumpyDtype) -> Operand:
+    """Return ones: made anew in each call where sizes differ."""
+    return full(shape=shape, value=1, dtype=dtype) if has_symbolic(*shape) else constant(np.ones(shape, dtype))
+
+
 @primitive(family="iota", spec=lambda *, count, start, step, dtype: Spec((count,), dtype))
 def iota(*, count: int, start: float, step: float, dtype: NumpyDtype) -> Array:
     """start, start + step, …: `count` numbers."""
@@ -40,6 +45,11 @@ def count_from(start: float, step: float, count: int, dtype: NumpyDtype) -> Oper
     if dtype.kind in "iu" and has_symbolic(start):
         return add(iota(count=as_size(count), start=0, step=int(step), dtype=dtype), start)
     return iota(count=as_size(count), start=start, step=step, dtype=dtype)
+
+
+def positions(count: int, dtype: NumpyDtype) -> Operand:
+    """Return 0, 1, … of so many places along a dimension: made anew in each call where sizes differ."""
+    return count_from(0, 1, count, dtype) if has_symbolic(count) else constant(np.arange(count, dtype=dtype))
 
 
 def mark_triangle(rows: int, columns: int, diagonal: int = 0) -> Operand:

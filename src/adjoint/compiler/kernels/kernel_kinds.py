@@ -107,6 +107,8 @@ _ROOTS_BY_KIND = {
     ATTENTION: ("attention", "attention_gradient"),
     MATRICES: ("cholesky", "det", "inv", "slogdet", "solve", "solve_triangular"),
     ROWS: (
+        "argmax",
+        "argmin",
         "argsort",
         "cumprod",
         "cumsum",

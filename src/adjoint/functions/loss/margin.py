@@ -38,7 +38,7 @@ def gaussian_nll_loss(
     if isinstance(var, (int, float)):
         if var < 0:
             raise ValueError("var has negative entry/entries")
-        var = constant(np.full(input.array.shape, var, input.array.dtype))
+        var = constant(np.asarray(var, input.array.dtype)).expand(input.array.shape)
     else:
         negative = select.cast(comparison.lt(var, 0.0), dtype=np.dtype(np.int64))
         indexing.check_range(negative, 1, "var has negative entry/entries", low=0, error=ValueError)

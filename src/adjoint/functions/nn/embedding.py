@@ -9,12 +9,11 @@ from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
 from adjoint.core.op.recorder import wrap_unrecorded
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
-from adjoint.core.tensor.size import has_symbolic
-from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.indexing.gather import is_of_positions
 from adjoint.functions.linalg import norms
-from adjoint.ops.creation import count_from
+from adjoint.ops.creation import ones, positions
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.indexing.row_positions import row_starts
@@ -105,8 +104,8 @@ def lookup_rows(weight: Tensor, input: Tensor, sparse: bool = False, padding: in
 
 def scale_grad_by_frequency(out: Tensor, input: Tensor, rows: int) -> Tensor:
     """Return `out`, whose gradient reaches a row divided by the number of times that it is looked up."""
-    ones = constant(np.ones(input.array.shape, out.array.dtype))
-    times = indexing.index_add(ones, input, shape=(rows,), pattern=(0,))
+    once = ones(input.array.shape, out.array.dtype)
+    times = indexing.index_add(once, input, shape=(rows,), pattern=(0,))
     part = arithmetic.div(out, indexing.index(times, input, pattern=(0,)).unsqueeze(-1))
     return out.detach() + (part - part.detach())
 
@@ -118,8 +117,8 @@ def embedding_renorm_(weight: Tensor, input: Tensor, max_norm: float, norm_type:
     """
     rows = weight.array.shape[0]
     with ModeScope(recording=False):
-        ones = constant(np.ones(input.array.shape, np.int64))
-        met = comparison.gt(indexing.index_add(ones, input, shape=(rows,), pattern=(0,)), 0)
+        once = ones(input.array.shape, np.dtype(np.int64))
+        met = comparison.gt(indexing.index_add(once, input, shape=(rows,), pattern=(0,)), 0)
         size = norms.norm(weight.detach(), norm_type, 1, True)
         long = comparison.logical_and(movement.reshape(met, shape=(rows, 1)), comparison.gt(size, max_norm))
         weight.detach().mul_(select.where(long, arithmetic.div(max_norm, size + 1e-7), 1.0))
@@ -147,5 +146,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         return wrap_unrecorded(out)
     column = movement.reshape(tensor, shape=(*tensor.array.shape, 1))
     whole = np.dtype(np.int64)
-    numbers = count_from(0, 1, classes, whole) if has_symbolic(classes) else constant(np.arange(classes, dtype=whole))
-    return select.cast(comparison.eq(column, numbers), dtype=whole)
+    return select.cast(comparison.eq(column, positions(classes, whole)), dtype=whole)

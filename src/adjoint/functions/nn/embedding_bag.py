@@ -20,11 +20,14 @@ from adjoint.functions.nn.embedding import (
     scale_grad_by_frequency,
 )
 from adjoint.functions.reduction import sort_quantile_unique
+from adjoint.ops.creation import full, ones, positions
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 
 __all__ = ["embedding_bag"]
+
+WHOLE = np.dtype(np.int64)
 
 
 def embedding_bag(
@@ -62,7 +65,7 @@ def embedding_bag(
     if input.ndim == 2:
         bags, length = input.array.shape
         input = movement.reshape(input, shape=(bags * length,))
-        at = constant(np.repeat(np.arange(bags, dtype=np.int64), length))
+        at = _repeat_numbers(bags, length)
         if per_sample_weights is not None:
             per_sample_weights = movement.reshape(per_sample_weights, shape=(bags * length,))
     else:
@@ -86,6 +89,12 @@ def embedding_bag(
     there = None if padding_idx is None else comparison.ne(input, padding_idx)
     out = _reduce_bags(taken, at, bags, mode, per_sample_weights, there)
     return rename_node(out, "EmbeddingBagBackward0")
+
+
+def _repeat_numbers(bags: int, length: int) -> Operand:
+    """Return the number of each bag, once for each of its indices: (bags · length,)."""
+    column = movement.reshape(positions(bags, WHOLE), shape=(bags, 1))
+    return movement.reshape(movement.expand(column, shape=(bags, length)), shape=(bags * length,))
 
 
 def _check(input: Operand, weight: Operand, offsets: Operand, mode: str, weights: Operand, ended: bool) -> None:
@@ -142,7 +151,7 @@ def _find_bag_numbers(input: Tensor, offsets: Operand, ended: bool) -> tuple[int
                 "offsets[-1] can not be greater than input's length "
                 f"{list(input.array.shape)} but got offsets[-1] of {known[-1]}"
             )
-    numbers = constant(np.arange(input.array.shape[0], dtype=starts.array.dtype))
+    numbers = positions(input.array.shape[0], starts.array.dtype)
     return count, sort_quantile_unique.searchsorted(starts, numbers, right=True) - 1
 
 
@@ -163,8 +172,8 @@ def _reduce_bags(taken: Operand, at: Tensor, bags: int, mode: str, weights: Tens
     if mode == "sum":
         return total
     kind = taken.array.dtype
-    ones = constant(np.ones(at.array.shape, kind)) if there is None else select.cast(there, dtype=kind)
-    counts = indexing.index_add(ones, at, shape=(bags,), pattern=(0,))
+    each = ones(at.array.shape, kind) if there is None else select.cast(there, dtype=kind)
+    counts = indexing.index_add(each, at, shape=(bags,), pattern=(0,))
     return total / arithmetic.maximum(counts, 1.0).unsqueeze(1)
 
 
@@ -174,14 +183,14 @@ def _max_of_bags(taken: Operand, at: Operand, shape: tuple[int, int], there: Ope
     where = movement.expand(at.unsqueeze(1), shape=taken.array.shape)
     with ModeScope(recording=False):
         rows = taken if there is None else select.where(there.unsqueeze(1), taken, -math.inf)
-        begun = constant(np.full(shape, -np.inf, taken.array.dtype))
+        begun = full(shape=shape, value=-math.inf, dtype=taken.array.dtype)
         most = scatter.scatter_reduce(begun, 0, where, rows, "amax")
-        numbers = movement.reshape(constant(np.arange(count, dtype=np.int64)), shape=(count, 1))
+        numbers = movement.reshape(positions(count, WHOLE), shape=(count, 1))
         # a NaN equals nothing, and is the largest
         equal = comparison.logical_or(comparison.eq(rows, gather.gather(most, 0, where)), comparison.isnan(rows))
         if there is not None:
             equal = comparison.logical_and(equal, there.unsqueeze(1))
-        begun = constant(np.full(shape, count, np.int64))
+        begun = full(shape=shape, value=count, dtype=WHOLE)
         first = scatter.scatter_reduce(begun, 0, where, select.where(equal, numbers, count), "amin")
         empty = comparison.eq(first, count)
     found = gather.gather(taken, 0, select.where(empty, 0, first))

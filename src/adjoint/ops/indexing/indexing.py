@@ -215,7 +215,8 @@ def gather(x: Operand, indices: Operand, *, axis: int) -> Array:
     if picks_rows(indices, axis, x.shape[1:]):
         rows = first_column(indices).astype(np.intp, copy=False)
         return x.take(rows, 0) if x.flags.c_contiguous else x[rows]  # a third of the time
-    if axis == 0 and indices.shape[1:] == x.shape[1:] and x.flags.c_contiguous and indices.dtype == np.int64:
+    is_of_columns = axis == 0 and x.ndim > 1 and indices.shape[1:] == x.shape[1:] and x.size > 0
+    if is_of_columns and x.flags.c_contiguous and indices.dtype == np.int64:
         width = x[:1].size  # half the time of an index array for each dimension
         return x.reshape(-1).take(indices * width + row_starts(width, 1).reshape(x.shape[1:]))
     return x[index_grid(x.shape, indices, axis)]

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 SUM, SUM_OF_ALL = SmallArrayKernel("sum"), SmallArrayKernel("sum_of_all")
-CUMSUM = RowKernel("cumsum")
+CUMSUM, ARGMAX, ARGMIN = map(RowKernel, ("cumsum", "argmax", "argmin"))
+MIN_POSITION_ELEMENTS = 2**12  # among which a row kernel looks for extremes
 MAX_RUN_ELEMENTS = 2**14  # of more, a row kernel takes several rows at a time
 RUNNING_SUM, RUNNING_SUM_BACK = LateKernel("running_sum"), LateKernel("running_sum_back")
 MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
@@ -325,13 +326,15 @@ def _index_spec(x: Operand, *, axis: int, keepdims: bool) -> Spec:
 @primitive(spec=_index_spec)
 def argmax(x: Array, *, axis: int, keepdims: bool) -> Operand:
     """Index of the first largest element along `axis`; NaN counts as largest."""
-    return x.argmax(axis, keepdims=keepdims)
+    found = ARGMAX.call(x, axis=axis, keepdims=keepdims) if x.size >= MIN_POSITION_ELEMENTS else None
+    return x.argmax(axis, keepdims=keepdims) if found is None else found
 
 
 @primitive(spec=_index_spec)
 def argmin(x: Array, *, axis: int, keepdims: bool) -> Operand:
     """Index of the first smallest element along `axis`; NaN counts as smallest."""
-    return x.argmin(axis, keepdims=keepdims)
+    found = ARGMIN.call(x, axis=axis, keepdims=keepdims) if x.size >= MIN_POSITION_ELEMENTS else None
+    return x.argmin(axis, keepdims=keepdims) if found is None else found
 
 
 @primitive(

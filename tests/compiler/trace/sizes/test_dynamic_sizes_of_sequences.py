@@ -213,3 +213,34 @@ def test_functions_of_lines_of_any_length(name: str) -> None:
             wanted = theirs.detach().numpy()
             np.testing.assert_allclose(ours.detach().numpy(), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
     assert compiled.compilations == 2
+
+
+BAGS = ({}, {"mode": "sum"}, {"padding_idx": 3}, {"scale_grad_by_freq": True}, {"max_norm": 1.0})
+
+
+@pytest.mark.parametrize("options", BAGS, ids=lambda options: "".join(options) or "mean")
+@pytest.mark.parametrize("offsets", [None, [0, 4, 4, 7]], ids=["rows", "offsets"])
+def test_bags_of_any_number_of_words(options: dict[str, Any], offsets: list[int] | None) -> None:
+    ad.manual_seed(0)
+    bag = nn.EmbeddingBag(9, 4, **options)
+
+    def step(words: Any) -> Any:
+        out = bag(words, None if offsets is None else ad.tensor(offsets))
+        return [out, *ad.autograd.grad((out * out).sum(), bag.parameters())]
+
+    compiled = ad.compile(step)
+    for size in (8, 11, 9, 20):
+        words = ad.randint(0, 9, (size,) if offsets else (size, 3))
+        compare(compiled(words), step(words))
+    assert compiled.compilations == 2
+
+
+def test_losses_over_any_number_of_samples() -> None:
+    def step(x: Any, y: Any) -> Any:
+        return [nn.functional.gaussian_nll_loss(x, y, 0.5), nn.functional.one_hot(y.argmax(1), 3)]
+
+    compiled = ad.compile(step)
+    for size in (4, 7, 5, 9):
+        x, y = ad.randn(size, 3), ad.randn(size, 3)
+        compare(compiled(x, y), step(x, y))
+    assert compiled.compilations == 2

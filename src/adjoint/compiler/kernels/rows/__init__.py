@@ -20,4 +20,5 @@ Modules, in reading order:
 - `catalogue`: The plans of all kernels along a dimension, by op.
 - `lowering`: Kernels along a dimension: their text, for an equation of a graph or an eager call.
 - `recurrence`: Linear recurrences along a dimension, from its end to its beginning: R[i] = g[i] + factor[i] R[i + 1].
+- `extremes`: Positions of the first largest, or smallest, elements along a dimension.
 """

@@ -7,7 +7,7 @@ from functools import partial
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
-from adjoint.compiler.kernels.rows import fft, recurrence, scan, search, sort
+from adjoint.compiler.kernels.rows import extremes, fft, recurrence, scan, search, sort
 from adjoint.compiler.kernels.rows.order_writer import MEDIAN, NANMEDIAN
 from adjoint.compiler.kernels.rows.plan import INT64, RowOperand, RowPlan
 from adjoint.compiler.llvm.jit.target import Target
@@ -64,6 +64,8 @@ def plan_c2r(x: RowOperand, *, axes: tuple[int], n: int, scale: float, target: T
 
 
 PLANNERS: dict[str, Planner] = {
+    "argmax": partial(extremes.plan_position, largest=True),
+    "argmin": partial(extremes.plan_position, largest=False),
     "cumsum": partial(plan_scan, "cumsum"),
     "cumprod": partial(plan_scan, "cumprod"),
     "logcumsumexp": partial(plan_scan, "logcumsumexp"),

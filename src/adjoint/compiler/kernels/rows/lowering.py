@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, KernelMemo, KernelText, make_kernel_text
-from adjoint.compiler.kernels.rows import fft, recurrence, scan, search, sort
+from adjoint.compiler.kernels.rows import extremes, fft, recurrence, scan, search, sort
 from adjoint.compiler.kernels.rows.catalogue import plan_equation
 from adjoint.compiler.kernels.rows.plan import LineTable, RowPlan
 from adjoint.compiler.llvm.builder import Builder
@@ -49,6 +49,7 @@ def make_rows_text(
 WRITERS: dict[str, Callable[..., None]] = {
     "fft": fft.write_transform_kernel,
     "order": sort.write_order,
+    "position": extremes.write_position,
     "recurrence": recurrence.write_recurrence,
     "scan": scan.write_scan,
     "search": search.write_search,
