@@ -27,7 +27,7 @@ from adjoint.ops.movement import movement
 
 __all__ = ["embedding_bag"]
 
-WHOLE = np.dtype(np.int64)
+INT64 = np.dtype(np.int64)
 
 
 def embedding_bag(
@@ -65,7 +65,8 @@ def embedding_bag(
     if input.ndim == 2:
         bags, length = input.array.shape
         input = movement.reshape(input, shape=(bags * length,))
-        at = _repeat_numbers(bags, length)
+        column = movement.reshape(positions(bags, INT64), shape=(bags, 1))
+        at = movement.reshape(movement.expand(column, shape=(bags, length)), shape=(bags * length,))
         if per_sample_weights is not None:
             per_sample_weights = movement.reshape(per_sample_weights, shape=(bags * length,))
     else:
@@ -89,12 +90,6 @@ def embedding_bag(
     there = None if padding_idx is None else comparison.ne(input, padding_idx)
     out = _reduce_bags(taken, at, bags, mode, per_sample_weights, there)
     return rename_node(out, "EmbeddingBagBackward0")
-
-
-def _repeat_numbers(bags: int, length: int) -> Operand:
-    """Return the number of each bag, once for each of its indices: (bags · length,)."""
-    column = movement.reshape(positions(bags, WHOLE), shape=(bags, 1))
-    return movement.reshape(movement.expand(column, shape=(bags, length)), shape=(bags * length,))
 
 
 def _check(input: Operand, weight: Operand, offsets: Operand, mode: str, weights: Operand, ended: bool) -> None:
@@ -185,12 +180,12 @@ def _max_of_bags(taken: Operand, at: Operand, shape: tuple[int, int], there: Ope
         rows = taken if there is None else select.where(there.unsqueeze(1), taken, -math.inf)
         begun = full(shape=shape, value=-math.inf, dtype=taken.array.dtype)
         most = scatter.scatter_reduce(begun, 0, where, rows, "amax")
-        numbers = movement.reshape(positions(count, WHOLE), shape=(count, 1))
+        numbers = movement.reshape(positions(count, INT64), shape=(count, 1))
         # a NaN equals nothing, and is the largest
         equal = comparison.logical_or(comparison.eq(rows, gather.gather(most, 0, where)), comparison.isnan(rows))
         if there is not None:
             equal = comparison.logical_and(equal, there.unsqueeze(1))
-        begun = full(shape=shape, value=count, dtype=WHOLE)
+        begun = full(shape=shape, value=count, dtype=INT64)
         first = scatter.scatter_reduce(begun, 0, where, select.where(equal, numbers, count), "amin")
         empty = comparison.eq(first, count)
     found = gather.gather(taken, 0, select.where(empty, 0, first))
