@@ -213,7 +213,8 @@ def _draw_like(
     **params: Any,
 ) -> Tensor:
     array, source = input.array, generator or default_generator
-    if dtype is None and type(array) is np.ndarray and array.flags.c_contiguous:  # as nearly always
+    # as nearly always; strides of sizes of 1 may be those of another order
+    if dtype is None and type(array) is np.ndarray and array.flags.c_contiguous and 1 not in array.shape:
         out = draw(shape=array.shape, dtype=array.dtype, generator=source, **params)
     else:
         kind = numpy_dtype(dtype or input.dtype)
