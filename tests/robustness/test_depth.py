@@ -12,7 +12,7 @@ import adjoint as ad
 
 pytestmark = pytest.mark.claim("P22")
 
-DEPTHS = [50_000, pytest.param(1_000_000, marks=pytest.mark.nightly)]
+DEPTHS = [200_000, pytest.param(1_000_000, marks=pytest.mark.nightly)]
 
 
 def links(kind: str) -> tuple[int, Callable[[Any], Any]]:

@@ -36,7 +36,7 @@ def use(depth: int) -> None:
 
 
 def test_deep_chain() -> None:
-    use(100_000)
+    use(200_000)
 
 
 @pytest.mark.nightly

@@ -7,7 +7,7 @@ import copy
 import inspect
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
@@ -38,6 +38,11 @@ def remedy(pattern: str, *, is_last: bool = False) -> Callable[[Remedy], Remedy]
         return function
 
     return register
+
+
+def try_in_order(ways: Iterable[Callable[..., str | None]], *given: Operand) -> str | None:
+    """Return the advice of the first of several ways that has some."""
+    return next(filter(None, (way(*given) for way in ways)), None)
 
 
 def shape_of(text: str) -> Shape:

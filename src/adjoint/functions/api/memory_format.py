@@ -24,8 +24,11 @@ Draw = Callable[[tuple[int, ...]], Tensor]
 
 def draw_in_memory_order(like: Tensor, draw: Draw) -> Tensor:
     """Draw random numbers in the shape of `like`, in the order of its memory."""
-    shape = like.array.shape
-    if type(like.array) is MetaArray:
+    array, shape = like.array, like.array.shape
+    # as nearly always; strides of sizes of 1 may be those of another order
+    if type(array) is np.ndarray and array.flags.c_contiguous and 1 not in shape:
+        return draw(shape)
+    if type(array) is MetaArray:
         with meta_scope():
             return draw(shape)
     order = _resolve_memory_order(like)

@@ -212,13 +212,8 @@ def _draw_like(
     requires_grad: bool,
     **params: Any,
 ) -> Tensor:
-    array, source = input.array, generator or default_generator
-    # as nearly always; strides of sizes of 1 may be those of another order
-    if dtype is None and type(array) is np.ndarray and array.flags.c_contiguous and 1 not in array.shape:
-        out = draw(shape=array.shape, dtype=array.dtype, generator=source, **params)
-    else:
-        kind = numpy_dtype(dtype or input.dtype)
-        out = draw_in_memory_order(input, lambda shape: draw(shape=shape, dtype=kind, generator=source, **params))
+    kind, source = numpy_dtype(dtype or input.dtype), generator or default_generator
+    out = draw_in_memory_order(input, lambda shape: draw(shape=shape, dtype=kind, generator=source, **params))
     return finish_factory(out, requires_grad, device)
 
 

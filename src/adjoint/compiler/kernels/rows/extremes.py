@@ -137,7 +137,7 @@ class _PositionWriter:
         return self.b.load(place, self.source.of(self.lanes), mask)
 
     def _least(self) -> Reg:
-        """What is no better than any element, in all lanes."""
+        """The worst number of the type, in all lanes: no element is worse."""
         kind, is_signed = self.source, self.source.kind == "i"
         value: float = -math.inf if self.largest else math.inf
         if kind.is_integer:

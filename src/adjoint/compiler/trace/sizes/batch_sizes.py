@@ -28,7 +28,7 @@ Size = tuple[tuple[int, ...], ...]  # the shapes of the tensors
 
 
 class ProgramBudget(Protocol):
-    """What one more program of a step has to keep to: that of its training region, say."""
+    """A limit to the programs of a step, such as that of its training region."""
 
     def may_add_program(self) -> bool:
         """Tell whether one more program may be made for a call that has none."""

@@ -19,7 +19,7 @@ from adjoint.diagnosis.causes.steps import trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate, is_module
 from adjoint.diagnosis.remedies.language.keywords import SYNONYMS
-from adjoint.diagnosis.remedies.registry import remedy
+from adjoint.diagnosis.remedies.registry import remedy, try_in_order
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 
@@ -78,7 +78,7 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
             continue
         ways = ADVICE_ON_MODULES if is_module(owner) else ADVICE_ON_OBJECTS
         access = AttributeAccess(failure.line.source, node, owner)
-        advice = next(filter(None, (advise(failure, access) for advise in ways)), None)
+        advice = try_in_order(ways, failure, access)
         if advice is not None:
             return advice
     return None

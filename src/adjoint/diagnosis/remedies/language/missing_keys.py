@@ -13,7 +13,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.language.sources_of_none import find_literal
-from adjoint.diagnosis.remedies.registry import at, find_length, remedy
+from adjoint.diagnosis.remedies.registry import at, find_length, remedy, try_in_order
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
 
@@ -38,7 +38,7 @@ class KeyLookup(NamedTuple):
 
     @property
     def key_text(self) -> str:
-        """What stands between the brackets."""
+        """The text between the brackets."""
         return text_of(self.node.slice)
 
     @property
@@ -82,7 +82,7 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
         held = _read_parts(failure, node.value) if held is MISSING else held
         held = vars(held)["_modules"] if is_module(held) else held  # of a ModuleDict
         lookup = KeyLookup(failure.line.source, node, held, match[1])
-        advice = next(filter(None, (advise(failure, lookup) for advise in ADVICE_ON_KEYS)), None)
+        advice = try_in_order(ADVICE_ON_KEYS, failure, lookup)
         if advice is not None:
             return advice
     return None

@@ -96,7 +96,7 @@ class Unpacking(NamedTuple):
 
     @property
     def callee(self) -> ast.expr | None:
-        """What is called to give the value."""
+        """The function of the call that gives the value."""
         return self.value.func if isinstance(self.value, ast.Call) else None
 
     @classmethod

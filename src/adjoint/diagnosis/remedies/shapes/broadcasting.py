@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from itertools import chain
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from adjoint.diagnosis.remedies.registry import (
     name_operand,
     remedy,
     shape_of,
+    try_in_order,
 )
 from adjoint.diagnosis.remedies.shapes.short_tables import cut_table, lengthen_table
 from adjoint.diagnosis.repairs.expression import parse
@@ -46,7 +46,7 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
     if not a or not b:
         return None
     x, y = BroadcastOperand(name_operand(failure, a, 0), a), BroadcastOperand(name_operand(failure, b, 1), b)
-    return next(filter(None, (advise(failure, x, y) for advise in ADVICE_ON_OPERANDS)), None)
+    return try_in_order(ADVICE_ON_OPERANDS, failure, x, y)
 
 
 def _join_list(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
@@ -130,10 +130,11 @@ def _transpose_table(failure: Failure, small: BroadcastOperand, large: Broadcast
 
 def _fit_either(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:
     """Return how to fit the second operand to the first, or the first to the second."""
-    ways = (_repeat_angles, _add_last_dimensions)
-    advice = (way(failure, small, large) for small, large in ((y, x), (x, y)) for way in ways)
-    turned = (_transpose_table(failure, small, large) for small, large in ((y, x), (x, y)))
-    return next(filter(None, chain(advice, turned)), None)
+    for ways in ((_repeat_angles, _add_last_dimensions), (_transpose_table,)):
+        advice = try_in_order(ways, failure, y, x) or try_in_order(ways, failure, x, y)
+        if advice is not None:
+            return advice
+    return None
 
 
 def _compare_each_with_each(failure: Failure, x: BroadcastOperand, y: BroadcastOperand) -> str | None:

@@ -25,6 +25,7 @@ from adjoint.diagnosis.remedies.registry import (
     at,
     remedy,
     shape_of,
+    try_in_order,
 )
 from adjoint.diagnosis.repairs.expression import bracket, parse
 from adjoint.diagnosis.repairs.orders import fits
@@ -197,7 +198,7 @@ def fit_stack(failure: Failure, match: re.Match[str]) -> str | None:
     listed = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
     shapes = shape_of(match[1]), shape_of(match[3])
     stack = UnequalStack((match[1], match[3]), (match[2], match[4]), *shapes, listed, dataset)
-    return next(filter(None, (advise(failure, stack) for advise in ADVICE_ON_STACKS)), None)
+    return try_in_order(ADVICE_ON_STACKS, failure, stack)
 
 
 def _make_dataset(failure: Failure, stack: UnequalStack) -> str | None:

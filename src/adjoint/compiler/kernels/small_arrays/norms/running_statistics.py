@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
 
 
+def _normalize(b: Builder, x: Reg, shift: Reg, scale: Reg, weight: Reg, bias: Reg) -> Reg:
+    return b.add(b.mul(b.mul(b.sub(x, shift), scale), weight), bias)
+
+
 def _normalize_planes(
     b: Builder,
     kind: Type,
@@ -32,8 +36,7 @@ def _normalize_planes(
         def write(index: Reg, mask: Reg | None) -> list[Reg]:
             at = b.add(start, index)
             element = b.load(b.gep(x.data, at, kind), kind.of(lanes), mask)
-            normal = b.mul(b.sub(element, b.broadcast(shift, lanes)), b.broadcast(scale, lanes))
-            result = b.add(b.mul(normal, b.broadcast(w, lanes)), b.broadcast(c, lanes))
+            result = _normalize(b, element, *(b.broadcast(each, lanes) for each in (shift, scale, w, c)))
             b.store(result, b.gep(out.data, at, kind), mask)
             return []
 
@@ -63,8 +66,7 @@ def _normalize_columns(
         with b.loop(0, rows) as row:
             at = b.add(b.mul(row.index, x.last), index)
             element = b.load(b.gep(x.data, at, kind), kind.of(lanes), mask)
-            result = b.add(b.mul(b.mul(b.sub(element, shift), scale), w), c)
-            b.store(result, b.gep(out.data, at, kind), mask)
+            b.store(_normalize(b, element, shift, scale, w, c), b.gep(out.data, at, kind), mask)
         return []
 
     sweep(b, x.last, lanes, [], write)
